@@ -1,0 +1,184 @@
+"""Plan: what a round decided, how good that provably is, and why the rest waits."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from .scalars import Frozen, Members, Name
+
+Reason = Literal["capacity", "topology", "selector", "taint", "gpu_model", "competing", "undecided"]
+"""Why a gang waits. Closed list."""
+
+
+class Tier(Frozen):
+    """One tier of the lexicographic objective, on the plan that this answer carries."""
+
+    name: str
+    """`admission`, `preferred`, `distance`, `uplinks` or `intact.<level>`."""
+    sense: Literal["max", "min"]
+    """Whether more or less is better."""
+    value: int
+    """Value of this plan."""
+    bound: int
+    """No plan that is equal on every earlier tier can be better than this."""
+    gap: float
+    """0 if proven. admission: undecided gangs; preferred and distance: (value − bound) / Σ weight × domains touched;
+    others: (value − bound) / value."""
+    proof: Literal["bound", "search"] | None
+    """What closed the tier: a bound known before search, or search; null: still open."""
+
+
+class Placement(Frozen):
+    """Where one admitted gang starts."""
+
+    gang: Name
+    """Gang name."""
+    roles: dict[Name, dict[Name, Members]]
+    """Role → node → members. A gang without roles of its own has the one role `members`."""
+
+    def nodes(self) -> dict[str, int]:
+        """Node → members, over all roles."""
+        total: Counter[str] = Counter()
+        for nodes in self.roles.values():
+            total.update(nodes)
+        return dict(total)
+
+
+class Blocked(Frozen):
+    """Why one gang waits."""
+
+    gang: Name
+    """Gang name."""
+    reason: Reason
+    """capacity: too little room even alone; topology: fits, but not inside its required level; selector, taint,
+    gpu_model: fits, but not on the nodes this rule leaves; competing: fits alone, not beside the gangs that go first;
+    undecided: time ran out before the question was settled."""
+    message: str
+    """The reason with its figures."""
+    counters: dict[str, int]
+    """Nodes ruled out per rule, each node counted at the first rule that excludes it, and members that would fit."""
+
+
+class Considered(Frozen):
+    """One step of admission, in order."""
+
+    gang: Name
+    """Gang name."""
+    admitted: bool
+    """Whether it starts."""
+    decided_by: Literal["greedy", "bound", "search", "limit"]
+    """greedy: a packing was found; bound: a count rules it out; search: CP-SAT; limit: time ran out."""
+
+
+class Quality(Frozen):
+    """How well one gang sits."""
+
+    gang: Name
+    """Gang name."""
+    domains: dict[Name, int]
+    """Level → domains touched, coarse → fine, `node` last."""
+    diameter: Name | None
+    """Coarsest level whose boundary the gang crosses; null: one node."""
+    distance: int
+    """Σ weight × (domains touched − 1)."""
+
+
+class Intact(Frozen):
+    """Intact domains of one level, before and after the plan."""
+
+    level: Name
+    """Level name, `node` included."""
+    before: int
+    """Domains with every ready GPU node empty, before the plan."""
+    after: int
+    """The same after it."""
+
+
+class Stats(Frozen):
+    """How the answer came about. Deterministic mode leaves `seconds` out."""
+
+    versions: dict[str, str] = {}
+    """Versions of gangfit and its solver."""
+    sizes: dict[str, int] = {}
+    """Nodes, gangs, node classes, largest model."""
+    seconds: dict[str, float] | None = None
+    """Wall time per stage in seconds."""
+    baseline: str = ""
+    """Greedy strategy whose plan search started from."""
+    improved: bool = False
+    """Whether search beat that plan."""
+
+
+class Plan(Frozen):
+    """Answer of one round. A caller's own plan for `check` needs placements only."""
+
+    status: Literal["optimal", "feasible"] = "feasible"
+    """optimal: no gang undecided and every tier closed."""
+    tiers: tuple[Tier, ...] = ()
+    """Lexicographic objective, first tier first."""
+    placements: tuple[Placement, ...] = ()
+    """Admitted gangs, in considered order."""
+    blocked: tuple[Blocked, ...] = ()
+    """Gangs that wait, in considered order."""
+    considered: tuple[Considered, ...] = ()
+    """Steps of admission."""
+    quality: tuple[Quality, ...] = ()
+    """Per admitted gang."""
+    fragmentation: tuple[Intact, ...] = ()
+    """Per level, coarse → fine, `node` last."""
+    warnings: tuple[str, ...] = ()
+    """What the caller should know: clamped nodes, a search that died."""
+    stats: Stats = Stats()
+    """Figures about the solve."""
+
+
+Rule = Literal[
+    "whole_gang",
+    "node_capacity",
+    "node_state",
+    "node_selector",
+    "node_taints",
+    "gpu_model",
+    "required_level",
+    "admission",
+    "blocked_reason",
+    "claims",
+    "reference",
+]
+
+
+class Violation(Frozen):
+    """One rule that a plan breaks."""
+
+    rule: Rule
+    """Rule of docs/model.md, or `reference` for a name the snapshot doesn't have, `claims` for a stated figure that
+    differs from the recomputed one."""
+    gang: str | None = None
+    """Gang concerned."""
+    node: str | None = None
+    """Node concerned."""
+    message: str
+    """What is wrong, with value and limit."""
+
+
+class TierValue(Frozen):
+    """Recomputed value of one tier."""
+
+    name: str
+    """As in `Tier`."""
+    value: int
+    """Value of the checked plan."""
+
+
+class CheckReport(Frozen):
+    """What the independent checker found."""
+
+    ok: bool
+    """No violation."""
+    violations: Annotated[tuple[Violation, ...], Field()] = ()
+    """Rules broken."""
+    tiers: tuple[TierValue, ...] = ()
+    """Tier values, recomputed from the placements."""

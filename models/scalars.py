@@ -1,0 +1,40 @@
+"""Scalar types of the wire form: frozen base class, names, integer amounts with their ranges."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field
+
+MAX_NODES = 131_072
+"""Most nodes of one snapshot, after hostlists are expanded."""
+MAX_GANGS = 100_000
+"""Most running and most pending gangs of one snapshot."""
+
+
+class Frozen(BaseModel):
+    """Base of every wire object: immutable, unknown fields rejected, no NaN or infinity."""
+
+    model_config = ConfigDict(
+        frozen=True,
+        extra="forbid",
+        allow_inf_nan=False,
+        use_attribute_docstrings=True,
+        hide_input_in_errors=False,
+    )
+
+
+Name = Annotated[str, Field(min_length=1, max_length=253, pattern=r"^[^\x00-\x1f\x7f]+$")]
+Gpus = Annotated[int, Field(strict=True, ge=0, le=4_096)]
+CpuMilli = Annotated[int, Field(strict=True, ge=0, le=10**9)]
+MemoryMib = Annotated[int, Field(strict=True, ge=0, le=10**10)]
+Amount = Annotated[int, Field(strict=True, ge=0, le=10**10)]
+Members = Annotated[int, Field(strict=True, ge=1, le=1_000_000)]
+Weight = Annotated[int, Field(strict=True, ge=0, le=1_000_000)]
+Priority = Annotated[int, Field(strict=True, ge=-(2**31), le=2**31 - 1)]
+Instant = Annotated[int, Field(strict=True, ge=0, le=10**11)]
+"""Seconds since the epoch."""
+Labels = dict[Name, Annotated[str, Field(max_length=253)]]
+"""Label key → value."""
+Resources = dict[Name, Amount]
+"""Extended resource name → integer amount."""

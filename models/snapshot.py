@@ -1,0 +1,148 @@
+"""Snapshot: everything one round needs, as it comes over the wire."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, JsonValue, model_validator
+
+from .gang import PendingGang, RunningGang
+from .hostlist import expand
+from .policy import Policy
+from .scalars import (
+    MAX_GANGS,
+    MAX_NODES,
+    CpuMilli,
+    Frozen,
+    Gpus,
+    Instant,
+    Labels,
+    MemoryMib,
+    Name,
+    Resources,
+    Weight,
+)
+from .validation import validate_snapshot
+
+NODE_LEVEL = "node"
+"""Name of the implicit last level."""
+DEFAULT_TENANT = "default"
+"""Tenant that exists without being declared."""
+
+
+class Level(Frozen):
+    """One tier of the topology tree."""
+
+    name: Name
+    """For example `spine` or `rack`; `node` is taken by the implicit last level."""
+    weight: Weight | None = None
+    """Cost of each further domain of this level that a gang touches; default 4 × the next finer level's."""
+
+
+class Topology(Frozen):
+    """The levels, coarse → fine. The node is always the last, implicit level."""
+
+    levels: Annotated[tuple[Level, ...], Field(max_length=16)] = ()
+    """Coarse → fine; none is allowed."""
+    node_weight: Weight = 1
+    """Cost of each further node that a gang touches."""
+
+    def weights(self) -> list[int]:
+        """Weight of every level, coarse → fine, the node last; length levels + 1."""
+        result = [self.node_weight]
+        for level in reversed(self.levels):
+            result.append(4 * result[-1] if level.weight is None else level.weight)
+        return result[::-1]
+
+
+class Taint(Frozen):
+    """Keeps members off a node unless they tolerate it (Kubernetes meaning; both effects act alike here)."""
+
+    key: Name
+    """Taint key."""
+    value: Annotated[str, Field(max_length=253)] = ""
+    """Taint value."""
+    effect: Literal["NoSchedule", "NoExecute"] = "NoSchedule"
+    """Soft taints (PreferNoSchedule) are not taken: they would be silently ignored."""
+
+
+class Used(Frozen):
+    """What on a node is taken by something that is no gang of this snapshot."""
+
+    gpus: Gpus = 0
+    """GPUs taken."""
+    cpu_milli: CpuMilli = 0
+    """Millicores taken."""
+    memory_mib: MemoryMib = 0
+    """MiB taken."""
+    resources: Resources = {}
+    """Other named resources taken."""
+
+
+class Node(Frozen):
+    """A node, or with a hostlist such as `node[001-032]` as name several alike nodes."""
+
+    name: Name
+    """Unique after expansion; placements use single names."""
+    path: tuple[Name | None, ...] = ()
+    """One entry per level, coarse → fine. Null: unknown; the node is a domain of its own at that level and below,
+    and can't serve a gang that requires the level."""
+    gpus: Gpus
+    """GPUs of the node."""
+    cpu_milli: CpuMilli | None = None
+    """Allocatable CPU in millicores; null: not limited."""
+    memory_mib: MemoryMib | None = None
+    """Allocatable memory in MiB; null: not limited."""
+    resources: Resources = {}
+    """Any other named integer resource; what isn't named is 0."""
+    gpu_model: Name | None = None
+    """For example `H100`."""
+    labels: Labels = {}
+    """Labels that selectors match."""
+    taints: tuple[Taint, ...] = ()
+    """Taints that tolerations answer."""
+    state: Literal["ready", "cordoned", "down"] = "ready"
+    """Only ready nodes take new members."""
+    used: Used = Used()
+    """Taken by what is no gang here."""
+
+
+class Tenant(Frozen):
+    """An owner of gangs."""
+
+    name: Name
+    """Unique."""
+    weight: Weight = 1
+    """Fair-share weight (description; acts with fairness)."""
+
+
+class Snapshot(Frozen):
+    """One round's input. Wrong input is an error that names field, value and limit; nothing is dropped."""
+
+    time_s: Instant = 0
+    """The instant of the snapshot, seconds since the epoch."""
+    topology: Topology = Topology()
+    """Levels of the tree."""
+    nodes: Annotated[tuple[Node, ...], Field(min_length=1, max_length=MAX_NODES)]
+    """The nodes; hostlists are expanded."""
+    tenants: Annotated[tuple[Tenant, ...], Field(max_length=MAX_GANGS)] = ()
+    """Declared tenants; `default` exists without being declared."""
+    running: Annotated[tuple[RunningGang, ...], Field(max_length=MAX_GANGS)] = ()
+    """Gangs that hold nodes."""
+    pending: Annotated[tuple[PendingGang, ...], Field(max_length=MAX_GANGS)] = ()
+    """Gangs that wait."""
+    policy: Policy = Policy()
+    """How to solve."""
+    meta: dict[Name, JsonValue] = {}
+    """Free description (origin, licence); never read by the solver."""
+
+    @cached_property
+    def node_names(self) -> tuple[tuple[str, ...], ...]:
+        """Single names of every entry of `nodes`, hostlists expanded."""
+        return tuple(tuple(expand(node.name)) for node in self.nodes)
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        validate_snapshot(self)
+        return self

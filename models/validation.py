@@ -1,0 +1,225 @@
+"""Rules between the fields of a snapshot. Each fault names its field, the value and what is allowed."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from pydantic import ValidationError
+from pydantic_core import InitErrorDetails, PydanticCustomError
+
+from .hostlist import expand
+from .scalars import MAX_NODES
+
+if TYPE_CHECKING:
+    from .gang import Gang, Request
+    from .snapshot import Node, Snapshot, Used
+
+MAX_FAULTS = 100
+Location = tuple[str | int, ...]
+
+
+class _Faults:
+    """Collects faults, so that one answer lists them all (up to `MAX_FAULTS`)."""
+
+    def __init__(self) -> None:
+        self.errors: list[InitErrorDetails] = []
+
+    def add(self, location: Location, value: Any, message: str) -> None:
+        if len(self.errors) < MAX_FAULTS:
+            error = PydanticCustomError("snapshot", "{message}", {"message": message})
+            self.errors.append(InitErrorDetails(type=error, loc=location, input=value))
+
+    def raise_if_any(self) -> None:
+        if self.errors:
+            raise ValidationError.from_exception_data("Snapshot", self.errors)
+
+
+def validate_snapshot(snapshot: Snapshot) -> None:
+    """Check every cross-field rule; raises pydantic's ValidationError with one entry per fault."""
+    faults = _Faults()
+    _levels(snapshot, faults)
+    names = _node_names(snapshot, faults)
+    _paths(snapshot, faults)
+    _tenants(snapshot, faults)
+    _gangs(snapshot, faults)
+    _placements(snapshot, names, faults)
+    faults.raise_if_any()
+    if snapshot.policy.overcommit == "reject":
+        _overcommit(snapshot, names, faults)
+        faults.raise_if_any()
+
+
+def _listed(names: Iterable[str]) -> str:
+    """The first few names, for a message."""
+    listed = list(names)
+    text = ", ".join(repr(name) for name in listed[:6])
+    return f"{text}, … ({len(listed)} in all)" if len(listed) > 6 else text or "none"
+
+
+def _levels(snapshot: Snapshot, faults: _Faults) -> None:
+    seen: set[str] = set()
+    for i, level in enumerate(snapshot.topology.levels):
+        at = ("topology", "levels", i, "name")
+        if level.name == "node":
+            faults.add(at, level.name, "level name 'node' is taken by the implicit last level")
+        if level.name in seen:
+            faults.add(at, level.name, f"level {level.name!r} is listed twice; level names are unique")
+        seen.add(level.name)
+    weights = snapshot.topology.weights()
+    if max(weights) > 1_000_000_000:
+        faults.add(
+            ("topology", "levels"),
+            max(weights),
+            f"a level's weight is {max(weights)} after defaults (4 × the finer level); the limit is 1000000000",
+        )
+
+
+def _node_names(snapshot: Snapshot, faults: _Faults) -> dict[str, int]:
+    """Single node name → index of its entry in `nodes`."""
+    names: dict[str, int] = {}
+    for i, node in enumerate(snapshot.nodes):
+        at = ("nodes", i, "name")
+        try:
+            expanded = expand(node.name)
+        except ValueError as error:
+            faults.add(at, node.name, str(error))
+            continue
+        for name in expanded:
+            if name in names:
+                faults.add(
+                    at, node.name, f"node {name!r} is also in nodes[{names[name]}]; node names are unique"
+                )
+            names[name] = i
+        if len(names) > MAX_NODES:
+            faults.add(at, node.name, f"more than {MAX_NODES} nodes in all; that is the limit")
+            break
+    return names
+
+
+def _paths(snapshot: Snapshot, faults: _Faults) -> None:
+    levels = [level.name for level in snapshot.topology.levels]
+    for i, node in enumerate(snapshot.nodes):
+        if len(node.path) != len(levels):
+            faults.add(
+                ("nodes", i, "path"),
+                node.path,
+                f"path of node {node.name!r} has {len(node.path)} entries; the topology has {len(levels)} levels "
+                f"({_listed(levels)}), one entry each",
+            )
+
+
+def _tenants(snapshot: Snapshot, faults: _Faults) -> None:
+    counts = Counter(tenant.name for tenant in snapshot.tenants)
+    for i, tenant in enumerate(snapshot.tenants):
+        if counts[tenant.name] > 1:
+            faults.add(
+                ("tenants", i, "name"),
+                tenant.name,
+                f"tenant {tenant.name!r} is listed twice; names are unique",
+            )
+
+
+def _gangs(snapshot: Snapshot, faults: _Faults) -> None:
+    tenants = {"default", *(tenant.name for tenant in snapshot.tenants)}
+    levels = [*(level.name for level in snapshot.topology.levels), "node"]
+    first: dict[str, str] = {}
+    groups: tuple[tuple[str, tuple[Gang, ...]], ...] = (
+        ("running", snapshot.running),
+        ("pending", snapshot.pending),
+    )
+    for group, gangs in groups:
+        for i, gang in enumerate(gangs):
+            here = f"{group}[{i}]"
+            if gang.name in first:
+                faults.add(
+                    (group, i, "name"),
+                    gang.name,
+                    f"gang {gang.name!r} is also {first[gang.name]}; names are unique",
+                )
+            first.setdefault(gang.name, here)
+            if gang.tenant not in tenants:
+                faults.add(
+                    (group, i, "tenant"),
+                    gang.tenant,
+                    f"unknown tenant {gang.tenant!r}; known: {_listed(sorted(tenants))}",
+                )
+            for field in ("required", "preferred"):
+                level = getattr(gang.topology, field)
+                if level is not None and level not in levels:
+                    faults.add(
+                        (group, i, "topology", field),
+                        level,
+                        f"unknown level {level!r}; known: {_listed(levels)}",
+                    )
+            total = gang.members * max(
+                gang.request.gpus,
+                gang.request.cpu_milli,
+                gang.request.memory_mib,
+                *gang.request.resources.values(),
+                0,
+            )
+            if total > 2**52:
+                faults.add(
+                    (group, i, "members"), gang.members, f"members × request is {total}; the limit is {2**52}"
+                )
+
+
+def _placements(snapshot: Snapshot, names: dict[str, int], faults: _Faults) -> None:
+    for i, gang in enumerate(snapshot.running):
+        placed = sum(gang.placement.values())
+        if placed != gang.members:
+            faults.add(
+                ("running", i, "placement"),
+                placed,
+                f"gang {gang.name!r} has {gang.members} members, its placement has {placed}",
+            )
+        for node in gang.placement:
+            if node not in names:
+                faults.add(
+                    ("running", i, "placement", node),
+                    node,
+                    f"unknown node {node!r}; {len(names)} nodes are known",
+                )
+
+
+def amounts(source: Request | Used | Node) -> dict[str, int | None]:
+    """Resource name → amount; None: not limited."""
+    return {
+        "gpus": source.gpus,
+        "cpu_milli": source.cpu_milli,
+        "memory_mib": source.memory_mib,
+        **{f"resources.{name}": amount for name, amount in source.resources.items()},
+    }
+
+
+def _overcommit(snapshot: Snapshot, names: dict[str, int], faults: _Faults) -> None:
+    for node, resource, taken, capacity in overcommitted(snapshot, names):
+        faults.add(
+            ("nodes", names[node], resource),
+            taken,
+            f"node {node!r}: running gangs and `used` take {taken} of {resource}, it has {capacity}; "
+            "policy.overcommit 'clamp' would take the node as full",
+        )
+
+
+def overcommitted(snapshot: Snapshot, names: dict[str, int]) -> list[tuple[str, str, int, int]]:
+    """(node, resource, taken, capacity) wherever `used` and running gangs take more than the node has."""
+    taken: dict[str, dict[str, int]] = defaultdict(lambda: defaultdict(int))
+    for gang in snapshot.running:
+        request = [(resource, amount) for resource, amount in amounts(gang.request).items() if amount]
+        for node, members in gang.placement.items():
+            for resource, amount in request:
+                taken[node][resource] += members * amount
+    result = []
+    for node, index in names.items():
+        entry = snapshot.nodes[index]
+        used = amounts(entry.used)
+        capacity = amounts(entry)
+        for resource in {**used, **taken.get(node, {})}:
+            total = (used.get(resource) or 0) + (taken[node][resource] if node in taken else 0)
+            limit = capacity.get(resource, 0)
+            if limit is not None and total > limit:
+                result.append((node, resource, total, limit))
+    return result

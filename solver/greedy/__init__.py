@@ -1,0 +1,1 @@
+"""Greedy placement strategies: functions of one shape, Problem → Assignment."""
