@@ -1,8 +1,8 @@
 """The nouns of gangfit: snapshot, gang, policy, plan. Frozen pydantic models; imports nothing else of gangfit."""
 
-from .gang import Checkpoint, Gang, GangTopology, PendingGang, Request, RunningGang, Toleration
-from .hostlist import expand
-from .plan import (
+from gangfit.models.gang import Checkpoint, Gang, GangTopology, PendingGang, Request, RunningGang, Toleration
+from gangfit.models.hostlist import expand
+from gangfit.models.plan import (
     Blocked,
     CheckReport,
     Considered,
@@ -17,10 +17,10 @@ from .plan import (
     TierValue,
     Violation,
 )
-from .policy import Policy
-from .scalars import MAX_GANGS, MAX_NODES
-from .snapshot import DEFAULT_TENANT, NODE_LEVEL, Level, Node, Snapshot, Taint, Tenant, Topology, Used
-from .validation import amounts, overcommitted
+from gangfit.models.policy import Policy
+from gangfit.models.scalars import MAX_GANGS, MAX_NODES
+from gangfit.models.snapshot import DEFAULT_TENANT, NODE_LEVEL, Level, Node, Snapshot, Taint, Tenant, Topology, Used
+from gangfit.models.validation import amounts, overcommitted
 
 __all__ = [
     "DEFAULT_TENANT", "MAX_GANGS", "MAX_NODES", "NODE_LEVEL",

@@ -4,9 +4,19 @@ from __future__ import annotations
 
 from typing import Annotated, Literal, Self
 
+from gangfit.models.scalars import (
+    CpuMilli,
+    Frozen,
+    Gpus,
+    Instant,
+    Labels,
+    Members,
+    MemoryMib,
+    Name,
+    Priority,
+    Resources,
+)
 from pydantic import Field, model_validator
-
-from .scalars import CpuMilli, Frozen, Gpus, Instant, Labels, MemoryMib, Members, Name, Priority, Resources
 
 
 class Request(Frozen):
@@ -43,9 +53,7 @@ class Toleration(Frozen):
     @model_validator(mode="after")
     def _consistent(self) -> Self:
         if self.operator == "Exists" and self.value:
-            raise ValueError(
-                f"value {self.value!r} has no meaning with operator Exists; use Equal or leave it out"
-            )
+            raise ValueError(f"value {self.value!r} has no meaning with operator Exists; use Equal or leave it out")
         if self.operator == "Equal" and not self.key:
             raise ValueError("operator Equal needs a key")
         return self

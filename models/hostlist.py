@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import re
 
-from .scalars import MAX_NODES
+from gangfit.models.scalars import MAX_NODES
 
 _BRACKET = re.compile(r"\[([^\[\]]*)\]")
 _RANGE = re.compile(r"(\d+)(?:-(\d+))?")
@@ -42,8 +42,6 @@ def _numbers(name: str, text: str) -> list[str]:
         if high < low:
             raise ValueError(f"hostlist {name!r}: range {piece!r} runs backwards")
         if high - low >= MAX_NODES:
-            raise ValueError(
-                f"hostlist {name!r}: range {piece!r} is longer than the limit of {MAX_NODES} nodes"
-            )
+            raise ValueError(f"hostlist {name!r}: range {piece!r} is longer than the limit of {MAX_NODES} nodes")
         numbers.extend(str(value).zfill(len(first)) for value in range(low, high + 1))
     return numbers

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
+from gangfit.models.scalars import Frozen
 from pydantic import Field
-
-from .scalars import Frozen
 
 
 class Policy(Frozen):

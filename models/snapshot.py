@@ -5,12 +5,10 @@ from __future__ import annotations
 from functools import cached_property
 from typing import Annotated, Literal, Self
 
-from pydantic import Field, JsonValue, model_validator
-
-from .gang import PendingGang, RunningGang
-from .hostlist import expand
-from .policy import Policy
-from .scalars import (
+from gangfit.models.gang import PendingGang, RunningGang
+from gangfit.models.hostlist import expand
+from gangfit.models.policy import Policy
+from gangfit.models.scalars import (
     MAX_GANGS,
     MAX_NODES,
     CpuMilli,
@@ -23,7 +21,8 @@ from .scalars import (
     Resources,
     Weight,
 )
-from .validation import validate_snapshot
+from gangfit.models.validation import validate_snapshot
+from pydantic import Field, JsonValue, model_validator
 
 NODE_LEVEL = "node"
 """Name of the implicit last level."""

@@ -6,15 +6,14 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
+from gangfit.models.hostlist import expand
+from gangfit.models.scalars import MAX_NODES
 from pydantic import ValidationError
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
-from .hostlist import expand
-from .scalars import MAX_NODES
-
 if TYPE_CHECKING:
-    from .gang import Gang, Request
-    from .snapshot import Node, Snapshot, Used
+    from gangfit.models.gang import Gang, Request
+    from gangfit.models.snapshot import Node, Snapshot, Used
 
 MAX_FAULTS = 100
 Location = tuple[str | int, ...]
@@ -88,9 +87,7 @@ def _node_names(snapshot: Snapshot, faults: _Faults) -> dict[str, int]:
             continue
         for name in expanded:
             if name in names:
-                faults.add(
-                    at, node.name, f"node {name!r} is also in nodes[{names[name]}]; node names are unique"
-                )
+                faults.add(at, node.name, f"node {name!r} is also in nodes[{names[name]}]; node names are unique")
             names[name] = i
         if len(names) > MAX_NODES:
             faults.add(at, node.name, f"more than {MAX_NODES} nodes in all; that is the limit")
@@ -161,9 +158,7 @@ def _gangs(snapshot: Snapshot, faults: _Faults) -> None:
                 0,
             )
             if total > 2**52:
-                faults.add(
-                    (group, i, "members"), gang.members, f"members × request is {total}; the limit is {2**52}"
-                )
+                faults.add((group, i, "members"), gang.members, f"members × request is {total}; the limit is {2**52}")
 
 
 def _placements(snapshot: Snapshot, names: dict[str, int], faults: _Faults) -> None:
