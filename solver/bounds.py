@@ -1,0 +1,105 @@
+"""Certificates that need no search: counts that rule a gang out, and lower bounds of the tiers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from gangfit.solver.problem import IntArray, Problem
+from gangfit.solver.space import members_per_node
+
+
+class Headroom:
+    """Counting rows that every set of gangs in one plan has to keep; a gang that breaks one can't start.
+
+    For each set of nodes E that some gang is limited to, resource r and request size s: the gangs whose nodes all lie
+    in E take Σ ⌊q/s⌋·m slots of size s, and E has Σ ⌊free/s⌋ of them.
+    """
+
+    def __init__(self, problem: Problem) -> None:
+        sizes = [np.unique(column[column > 0]) for column in problem.request.T]
+        rows = [(r, int(s)) for r, column in enumerate(sizes) for s in column]
+        sets = np.stack([e.allowed for e in problem.eligible]) if problem.eligible else np.zeros((0, 0), dtype=bool)
+        inside = np.array([[not (a & ~b).any() for a in sets] for b in sets], dtype=np.int64)
+        capacity = [[int((problem.free[allowed, r] // s).sum()) for r, s in rows] for allowed in sets]
+        self.left: IntArray = np.array(capacity, dtype=np.int64).reshape(len(sets), len(rows))
+        """(E, rows): slots left."""
+        slots = np.stack([problem.request[:, r] // s for r, s in rows], axis=1) if rows else problem.request[:, :0]
+        self._slots: IntArray = slots * problem.members[:, None]
+        """(J, rows)"""
+        self._inside = inside
+        """(E, E'): 1 where set E' lies in set E."""
+        self._of = problem.eligible_of
+
+    def rules_out(self, gang: int) -> bool:
+        """Whether a count proves that the gang can't start beside those taken."""
+        return bool((self.left < np.outer(self._inside[:, self._of[gang]], self._slots[gang])).any())
+
+    def take(self, gang: int) -> None:
+        """The gang starts."""
+        self.left -= np.outer(self._inside[:, self._of[gang]], self._slots[gang])
+
+
+def fits_alone(problem: Problem, gang: int, *, ignoring: str = "") -> bool:
+    """Whether the gang fits the cluster's free space with no other pending gang beside it: exact, by counting.
+
+    `ignoring` leaves one rule out: required_level, node_selector, node_taints or gpu_model.
+    """
+    fits = members_per_node(problem, problem.free, gang, ignoring=ignoring)
+    required = int(problem.required[gang])
+    fits = np.minimum(fits, problem.members[gang])
+    if required < 0 or ignoring == "required_level":
+        return bool(fits.sum() >= problem.members[gang])
+    sums = problem.tree.sums(required, np.where(problem.tree.known[required], fits, 0))
+    return bool(sums.max() >= problem.members[gang])
+
+
+def fewest_domains(problem: Problem, gang: int) -> list[int]:
+    """Per level, the fewest domains that hold the gang when it has the cluster's free space for itself."""
+    fits = np.minimum(members_per_node(problem, problem.free, gang), problem.members[gang])
+    required = int(problem.required[gang])
+    if required >= 0:
+        fits = np.where(problem.tree.known[required], fits, 0)
+    result = []
+    for level in range(len(problem.tree.levels)):
+        if level <= required:
+            result.append(1)
+            continue
+        room = -np.sort(-problem.tree.sums(level, fits))
+        result.append(int(np.searchsorted(np.cumsum(room), problem.members[gang])) + 1)
+    return result
+
+
+def tier_bounds(problem: Problem, gangs: Sequence[int]) -> tuple[int, ...]:
+    """Lower bound of every tier after admission, for plans that start exactly these gangs."""
+    preferred = distance = 0
+    alone: dict[tuple[int, int, int], list[int]] = {}
+    for j in gangs:
+        key = (int(problem.shape_of[j]), int(problem.members[j]), int(problem.required[j]))
+        if key not in alone:
+            alone[key] = fewest_domains(problem, j)
+        fewest = alone[key]
+        distance += sum(w * (count - 1) for w, count in zip(problem.tree.weights, fewest, strict=True))
+        if problem.preferred[j] >= 0:
+            preferred += fewest[int(problem.preferred[j])] - 1
+    uplinks = sum(int(np.maximum(base - 1, 0).sum()) for base in problem.crossing)
+    intact = [_intact_lost(problem, gangs, level) for level in range(len(problem.tree.levels))]
+    return (preferred, distance, uplinks, *intact)
+
+
+def _intact_lost(problem: Problem, gangs: Sequence[int], level: int) -> int:
+    """Fewest intact domains whose space covers what the broken ones can't take, over every resource and size."""
+    tree = problem.tree
+    keeps = problem.intact & problem.intact_domains[level][tree.domain[level]]
+    best = 0
+    asks = problem.request[list(gangs)]
+    for r in np.flatnonzero(asks.any(axis=0)):
+        for size in np.unique(asks[:, r][asks[:, r] > 0]):
+            demand = int((asks[:, r] // size * problem.members[list(gangs)]).sum())
+            slots = np.where(problem.ready, problem.free[:, r] // size, 0)
+            missing = demand - int(slots[~keeps].sum())
+            if missing > 0:
+                room = -np.sort(-tree.sums(level, np.where(keeps, slots, 0)))
+                best = max(best, int(np.searchsorted(np.cumsum(room), missing)) + 1)
+    return best

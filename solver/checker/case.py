@@ -1,0 +1,94 @@
+"""One snapshot with one plan, read once for all rules."""
+
+from __future__ import annotations
+
+from collections import Counter
+from functools import cached_property
+
+import numpy as np
+
+from gangfit.models import Placement, Plan, Snapshot
+from gangfit.solver.checker.cluster import Cluster, Occupancy, read_cluster
+from gangfit.solver.checker.room import Masks, Room, Wish, wish_of
+from gangfit.solver.checker.tree import Bools, Ints
+
+
+class Case:
+    """The plan laid over the cluster. Unknown gangs and nodes of the plan are left out of every array."""
+
+    def __init__(self, snapshot: Snapshot, plan: Plan) -> None:
+        self.plan = plan
+        self.cluster: Cluster = read_cluster(snapshot)
+        self.masks = Masks(self.cluster)
+        cluster = self.cluster
+        self.times_placed: Counter[str] = Counter(placement.gang for placement in plan.placements)
+        self.members_placed: Counter[str] = Counter()
+        """Stated members per gang, on unknown nodes too."""
+        self.placed: Occupancy = self._read_placements()
+        self.admitted: Bools = np.array([gang.name in self.times_placed for gang in cluster.pending], dtype=np.bool_)
+        """By rank."""
+        self.taken: Ints = self.placed.taken(cluster.asks, len(cluster.names))
+        """What the plan takes, shape (resources, nodes)."""
+
+    def _read_placements(self) -> Occupancy:
+        """Triples of the known gangs on known nodes, gang index: rank."""
+        ranks: list[int] = []
+        nodes: list[int] = []
+        members: list[int] = []
+        for placement in self.plan.placements:
+            on_nodes = _members_by_node(placement)
+            self.members_placed[placement.gang] += sum(on_nodes.values())
+            rank = self.cluster.rank.get(placement.gang)
+            if rank is not None:
+                ranks += [rank] * len(on_nodes)
+                nodes += [self.cluster.index.get(name, -1) for name in on_nodes]
+                members += on_nodes.values()
+        node = np.array(nodes, dtype=np.int64)
+        known = node >= 0
+        return Occupancy(np.array(ranks, dtype=np.int64)[known], node[known], np.array(members, dtype=np.int64)[known])
+
+    @property
+    def full(self) -> bool:
+        """Whether the plan claims more than placements, as an answer of the solver does."""
+        return bool(self.plan.tiers or self.plan.considered)
+
+    @cached_property
+    def blocked(self) -> frozenset[str]:
+        """Gangs listed as blocked."""
+        return frozenset(entry.gang for entry in self.plan.blocked)
+
+    @cached_property
+    def undecided(self) -> int:
+        """Number of gangs that the plan calls undecided."""
+        return len({entry.gang for entry in self.plan.blocked if entry.reason == "undecided"})
+
+    @cached_property
+    def wishes(self) -> list[Wish]:
+        """Wish of every pending gang, by rank."""
+        return [wish_of(self.cluster, rank) for rank in range(len(self.cluster.pending))]
+
+    @cached_property
+    def alone(self) -> Room:
+        """The free space of the snapshot."""
+        return Room(self.cluster, self.masks, self.cluster.free)
+
+    @cached_property
+    def left(self) -> Room:
+        """The free space that the plan leaves."""
+        return Room(self.cluster, self.masks, np.maximum(self.cluster.free - self.taken, 0))
+
+    @cached_property
+    def nodes_by_gang(self) -> dict[int, Ints]:
+        """Rank → distinct node indices, ascending, for every placed gang with a known node."""
+        nodes = len(self.cluster.names)
+        pairs = np.unique(self.placed.gang * nodes + self.placed.node)
+        gangs, starts = np.unique(pairs // nodes, return_index=True)
+        parts = np.split(pairs % nodes, starts[1:])
+        return {int(gang): part for gang, part in zip(gangs, parts, strict=False)}
+
+
+def _members_by_node(placement: Placement) -> dict[str, int]:
+    """Node name → members over all roles."""
+    if len(placement.roles) == 1:
+        return next(iter(placement.roles.values()))
+    return placement.nodes()

@@ -1,0 +1,154 @@
+"""The snapshot as the checker sees it: free space as dense arrays by node index, gangs in considered order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import chain
+
+import numpy as np
+
+from gangfit.models import Gang, Node, PendingGang, Snapshot, amounts
+from gangfit.solver.checker.tree import Bools, Ints, Tree, read_tree
+
+CEILING = 2**40
+"""Amounts saturate here. It is more than any capacity (at most 10¹⁰), and 2¹⁷ of it still fit an int64."""
+BUILT_IN = ("gpus", "cpu_milli", "memory_mib")
+
+
+@dataclass(frozen=True)
+class Occupancy:
+    """Members on nodes as flat triples; the three arrays have one length."""
+
+    gang: Ints
+    """Gang index of each triple."""
+    node: Ints
+    """Node index of each triple."""
+    members: Ints
+    """Members of the gang on the node."""
+
+    def taken(self, asks: Ints, nodes: int) -> Ints:
+        """What the members take: shape (resources, nodes). `asks` has shape (gangs, resources).
+
+        Exact up to `CEILING`; what is more than that stays more than that.
+        """
+        result = np.zeros((asks.shape[1], nodes), dtype=np.int64)
+        for resource, row in enumerate(result):
+            ask = asks[self.gang, resource]
+            asking = ask > 0
+            ask = ask[asking]
+            np.add.at(row, self.node[asking], np.minimum(self.members[asking], CEILING // ask + 1) * ask)
+        return result
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """Nodes, running gangs and pending gangs. Resources are those that a pending gang asks, and the built-in three."""
+
+    entries: tuple[Node, ...]
+    """The snapshot's node entries."""
+    entry: Ints
+    """Entry of every single node, shape (nodes,)."""
+    names: tuple[str, ...]
+    """Single node names; the position is the node index."""
+    index: dict[str, int]
+    """Node name → node index."""
+    tree: Tree
+    """Domains per level."""
+    resources: tuple[str, ...]
+    """Resource names: gpus, cpu_milli, memory_mib, resources.<name> …"""
+    ready: Bools
+    """Nodes that take new members, shape (nodes,)."""
+    free: Ints
+    """Free amounts, shape (resources, nodes); meaningless where `unlimited`."""
+    unlimited: Bools
+    """Where a node sets no limit, shape (resources, nodes)."""
+    gpus: Ints
+    """GPUs that a node has, shape (nodes,)."""
+    gpus_used: Ints
+    """GPUs in `used`, shape (nodes,)."""
+    running: Occupancy
+    """Members of running gangs; gang index as in the snapshot."""
+    running_gangs: frozenset[str]
+    """Names of the running gangs."""
+    pending: tuple[PendingGang, ...]
+    """Pending gangs in considered order; the position is the gang's rank."""
+    rank: dict[str, int]
+    """Pending gang's name → rank."""
+    asks: Ints
+    """Amount per member, shape (pending gangs, resources), by rank."""
+
+
+def read_cluster(snapshot: Snapshot) -> Cluster:
+    """The arrays of a validated snapshot."""
+    entries = snapshot.nodes
+    entry = np.repeat(np.arange(len(entries)), [len(names) for names in snapshot.node_names])
+    names = tuple(chain.from_iterable(snapshot.node_names))
+    index = {name: position for position, name in enumerate(names)}
+    pending = tuple(sorted(snapshot.pending, key=lambda gang: (-gang.priority, gang.submitted_s, gang.name)))
+    named = sorted({name for gang in pending for name in gang.request.resources})
+    resources = (*BUILT_IN, *(f"resources.{name}" for name in named))
+    running = _occupancy((gang.placement for gang in snapshot.running), index)
+    limit, used = _limits(entries, named)[:, entry], _used(entries, named)[:, entry]
+    free = limit - used - running.taken(ask_rows(snapshot.running, resources), len(names))
+    if snapshot.policy.overcommit == "clamp":
+        free = np.maximum(free, 0)
+    return Cluster(
+        entries=entries,
+        entry=entry,
+        names=names,
+        index=index,
+        tree=read_tree(snapshot, entry),
+        resources=resources,
+        ready=np.array([node.state == "ready" for node in entries], dtype=np.bool_)[entry],
+        free=free,
+        unlimited=limit < 0,
+        gpus=limit[0],
+        gpus_used=used[0],
+        running=running,
+        running_gangs=frozenset(gang.name for gang in snapshot.running),
+        pending=pending,
+        rank={gang.name: rank for rank, gang in enumerate(pending)},
+        asks=ask_rows(pending, resources),
+    )
+
+
+def ask_rows(gangs: Sequence[Gang], resources: Sequence[str]) -> Ints:
+    """Amount per member of every gang, shape (gangs, resources)."""
+    rows = np.zeros((len(gangs), len(resources)), dtype=np.int64)
+    for row, gang in zip(rows, gangs, strict=True):
+        ask = amounts(gang.request)
+        row[:] = [ask.get(resource) or 0 for resource in resources]
+    return rows
+
+
+def _limits(entries: Sequence[Node], named: Sequence[str]) -> Ints:
+    """Capacity per resource and entry, -1: not limited."""
+    columns = [
+        [node.gpus for node in entries],
+        [-1 if node.cpu_milli is None else node.cpu_milli for node in entries],
+        [-1 if node.memory_mib is None else node.memory_mib for node in entries],
+    ]
+    columns += [[node.resources.get(name, 0) for node in entries] for name in named]
+    return np.array(columns, dtype=np.int64)
+
+
+def _used(entries: Sequence[Node], named: Sequence[str]) -> Ints:
+    """What `used` takes per resource and entry."""
+    used = [node.used for node in entries]
+    columns = [[one.gpus for one in used], [one.cpu_milli for one in used], [one.memory_mib for one in used]]
+    columns += [[one.resources.get(name, 0) for one in used] for name in named]
+    return np.array(columns, dtype=np.int64)
+
+
+def _occupancy(placements: Iterable[dict[str, int]], index: dict[str, int]) -> Occupancy:
+    """Triples of gangs whose nodes are all known; the gang index is the position."""
+    sizes: list[int] = []
+    nodes: list[int] = []
+    members: list[int] = []
+    for placement in placements:
+        sizes.append(len(placement))
+        nodes.extend(map(index.__getitem__, placement))
+        members.extend(placement.values())
+    gang = np.repeat(np.arange(len(sizes)), np.array(sizes, dtype=np.int64))
+    return Occupancy(gang, np.array(nodes, dtype=np.int64), np.array(members, dtype=np.int64))

@@ -1,0 +1,177 @@
+"""Rules 1 to 7 of docs/model.md, one function each, and the names a plan refers to; `RULES` lists all rules."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+
+import numpy as np
+
+from gangfit.models import PendingGang, Violation
+from gangfit.solver.checker.case import Case
+from gangfit.solver.checker.claims import claims
+from gangfit.solver.checker.room import Wish, tolerates
+from gangfit.solver.checker.tree import Bools
+from gangfit.solver.checker.waiting import admission, blocked_reason
+
+__all__ = [
+    "RULES", "admission", "blocked_reason", "claims", "gpu_model", "node_capacity", "node_selector", "node_state",
+    "node_taints", "reference", "required_level", "whole_gang",
+]  # fmt: skip
+
+ROLE = "members"
+"""The only role of a gang today."""
+
+
+def reference(case: Case) -> Iterator[Violation]:
+    """Every gang, node and level that the plan names exists; gangs are pending ones."""
+    plan, cluster = case.plan, case.cluster
+    for placement in plan.placements:
+        yield from _unknown_gang(case, "placements", placement.gang)
+        nodes = dict.fromkeys(node for on_nodes in placement.roles.values() for node in on_nodes)
+        for node in nodes:
+            if node not in cluster.index:
+                message = (
+                    f"gang {placement.gang!r} is placed on unknown node {node!r}; {len(cluster.names)} nodes known"
+                )
+                yield Violation(rule="reference", gang=placement.gang, node=node, message=message)
+    lists = (("blocked", plan.blocked), ("considered", plan.considered), ("quality", plan.quality))
+    for where, entries in lists:
+        for entry in entries:
+            yield from _unknown_gang(case, where, entry.gang)
+    for intact in plan.fragmentation:
+        if intact.level not in cluster.tree.levels:
+            message = f"fragmentation names unknown level {intact.level!r}; known: {_listed(cluster.tree.levels)}"
+            yield Violation(rule="reference", message=message)
+
+
+def whole_gang(case: Case) -> Iterator[Violation]:
+    """A gang starts with all its members or none; it is placed or blocked, never both, never twice."""
+    for placement in case.plan.placements:
+        if placement.roles and set(placement.roles) != {ROLE}:
+            message = f"gang {placement.gang!r} is placed under {_listed(placement.roles)}; the only role is {ROLE!r}"
+            yield Violation(rule="whole_gang", gang=placement.gang, message=message)
+    for gang in case.cluster.pending:
+        for message in _not_whole(case, gang):
+            yield Violation(rule="whole_gang", gang=gang.name, message=f"gang {gang.name!r} {message}")
+
+
+def node_capacity(case: Case) -> Iterator[Violation]:
+    """What members take on a node is at most what is free there, for every resource asked."""
+    cluster, placed = case.cluster, case.placed
+    over = (case.taken > cluster.free) & (case.taken > 0) & ~cluster.unlimited
+    for node, resource in np.argwhere(over.T).tolist():
+        asks = cluster.asks[placed.gang, resource]
+        here = np.flatnonzero((placed.node == node) & (asks > 0))
+        taken = sum(int(members) * int(ask) for members, ask in zip(placed.members[here], asks[here], strict=True))
+        gangs = dict.fromkeys(cluster.pending[rank].name for rank in placed.gang[here].tolist())
+        name = cluster.names[node]
+        message = (
+            f"node {name!r}: {'gang' if len(gangs) == 1 else 'gangs'} {_listed(gangs)} "
+            f"take {taken} {cluster.resources[resource]}, {int(cluster.free[resource, node])} are free"
+        )
+        gang = next(iter(gangs)) if len(gangs) == 1 else None
+        yield Violation(rule="node_capacity", gang=gang, node=name, message=message)
+
+
+def node_state(case: Case) -> Iterator[Violation]:
+    """Members sit on ready nodes only."""
+    for gang, node in _misplaced(case, lambda _: case.cluster.ready):
+        entry = case.cluster.entries[case.cluster.entry[node]]
+        name = case.cluster.names[node]
+        message = f"gang {gang.name!r} on node {name!r}: its state is {entry.state!r}, only 'ready' nodes take members"
+        yield Violation(rule="node_state", gang=gang.name, node=name, message=message)
+
+
+def node_selector(case: Case) -> Iterator[Violation]:
+    """Every key of the selector is a label of the node, with that very value."""
+    for gang, node in _misplaced(case, lambda wish: case.masks.selector(wish.selector)):
+        labels = case.cluster.entries[case.cluster.entry[node]].labels
+        name = case.cluster.names[node]
+        faults = [
+            f"label {key!r} is {labels.get(key)!r}, asked is {value!r}"
+            for key, value in gang.selector.items()
+            if labels.get(key) != value
+        ]
+        message = f"gang {gang.name!r} on node {name!r}: {'; '.join(faults)}"
+        yield Violation(rule="node_selector", gang=gang.name, node=name, message=message)
+
+
+def node_taints(case: Case) -> Iterator[Violation]:
+    """Every taint of the node is tolerated."""
+    for gang, node in _misplaced(case, lambda wish: case.masks.tolerated(wish.tolerations)):
+        taints = case.cluster.entries[case.cluster.entry[node]].taints
+        name = case.cluster.names[node]
+        faults = [
+            f"{taint.key}={taint.value}:{taint.effect}" for taint in taints if not tolerates(gang.tolerations, taint)
+        ]
+        message = f"gang {gang.name!r} on node {name!r}: it doesn't tolerate {_listed(faults)}"
+        yield Violation(rule="node_taints", gang=gang.name, node=name, message=message)
+
+
+def gpu_model(case: Case) -> Iterator[Violation]:
+    """A gang that names a GPU model sits on nodes of that very model."""
+    for gang, node in _misplaced(case, lambda wish: case.masks.gpu_model(wish.gpu_model)):
+        model = case.cluster.entries[case.cluster.entry[node]].gpu_model
+        name = case.cluster.names[node]
+        message = f"gang {gang.name!r} on node {name!r}: its GPU model is {model!r}, asked is {gang.gpu_model!r}"
+        yield Violation(rule="gpu_model", gang=gang.name, node=name, message=message)
+
+
+def required_level(case: Case) -> Iterator[Violation]:
+    """All members sit in one domain of the required level, and not in an unknown one."""
+    tree = case.cluster.tree
+    for rank, nodes in case.nodes_by_gang.items():
+        gang = case.cluster.pending[rank]
+        if gang.topology.required is None:
+            continue
+        partition = tree.partitions[tree.levels.index(gang.topology.required)]
+        domains = np.unique(partition.domain[nodes])
+        unknown = nodes[~partition.known[partition.domain[nodes]]]
+        where = f"of level {gang.topology.required!r}"
+        if len(domains) > 1:
+            message = f"gang {gang.name!r} touches {len(domains)} domains {where}, 1 is allowed"
+            yield Violation(rule="required_level", gang=gang.name, message=message)
+        for node in unknown.tolist():
+            name = case.cluster.names[node]
+            message = f"gang {gang.name!r} on node {name!r}: its domain {where} is unknown and can't serve"
+            yield Violation(rule="required_level", gang=gang.name, node=name, message=message)
+
+
+RULES: tuple[Callable[[Case], Iterator[Violation]], ...] = (
+    reference, whole_gang, node_capacity, node_state, node_selector, node_taints, gpu_model, required_level,
+    admission, blocked_reason, claims,
+)  # fmt: skip
+"""Every rule, in the order of the report."""
+
+
+def _unknown_gang(case: Case, where: str, gang: str) -> Iterator[Violation]:
+    if gang not in case.cluster.rank:
+        kind = "running" if gang in case.cluster.running_gangs else "unknown"
+        message = f"{where} name {kind} gang {gang!r}; only the {len(case.cluster.pending)} pending gangs can be there"
+        yield Violation(rule="reference", gang=gang, message=message)
+
+
+def _not_whole(case: Case, gang: PendingGang) -> Iterator[str]:
+    """What is wrong with the gang's entries, as the end of a sentence."""
+    times, members = case.times_placed[gang.name], case.members_placed[gang.name]
+    if times > 1:
+        yield f"is placed {times} times, with {members} members in all; once is allowed"
+    elif times and members != gang.members:
+        yield f"is placed with {members} members, it has {gang.members}"
+    if times and gang.name in case.blocked:
+        yield "is placed and blocked, only one is allowed"
+    if case.full and not times and gang.name not in case.blocked:
+        yield "is neither placed nor blocked, it has to be one of them"
+
+
+def _misplaced(case: Case, mask_of: Callable[[Wish], Bools]) -> Iterator[tuple[PendingGang, int]]:
+    """(gang, node index) wherever a placed gang sits on a node that its mask leaves out."""
+    for rank, nodes in case.nodes_by_gang.items():
+        for node in nodes[~mask_of(case.wishes[rank])[nodes]].tolist():
+            yield case.cluster.pending[rank], node
+
+
+def _listed(names: Iterable[str]) -> str:
+    """The first few names, for a message."""
+    listed = list(names)
+    return ", ".join(listed) if len(listed) <= 6 else f"{', '.join(listed[:6])}, … ({len(listed)} in all)"

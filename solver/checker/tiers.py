@@ -1,0 +1,104 @@
+"""Tier values, recomputed from the placements: one function per tier of docs/model.md."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gangfit.solver.checker.case import Case
+from gangfit.solver.checker.cluster import Occupancy
+from gangfit.solver.checker.tree import Bools, Ints, Partition
+
+
+def tier_values(case: Case) -> dict[str, int]:
+    """Tier name → value, in lexicographic order."""
+    values = {
+        "admission": int(np.count_nonzero(case.admitted)),
+        "preferred": preferred_level(case),
+        "distance": tree_distance(case),
+        "uplinks": shared_uplinks(case),
+    }
+    for level, (before, after) in zip(case.cluster.tree.levels, intact_domains(case), strict=True):
+        values[f"intact.{level}"] = before - after
+    return values
+
+
+def tier_scales(case: Case) -> dict[str, int]:
+    """What (value − bound) is divided by for the gap, for the tiers where that isn't the value."""
+    touched = domains_touched(case)
+    weights = case.cluster.tree.weights
+    distance = sum(weight * int(touched[:, level].sum()) for level, weight in enumerate(weights))
+    return {"preferred": sum(int(touched[rank, level]) for rank, level in _preferring(case)), "distance": distance}
+
+
+def preferred_level(case: Case) -> int:
+    """Σ over admitted gangs with a preferred level of (domains of that level touched − 1)."""
+    touched = domains_touched(case)
+    return sum(max(0, int(touched[rank, level]) - 1) for rank, level in _preferring(case))
+
+
+def tree_distance(case: Case) -> int:
+    """Σ over admitted gangs and levels, node included, of weight × (domains touched − 1)."""
+    further = np.maximum(domains_touched(case) - 1, 0)
+    return sum(weight * int(further[:, level].sum()) for level, weight in enumerate(case.cluster.tree.weights))
+
+
+def shared_uplinks(case: Case) -> int:
+    """Σ over domains of the named levels of max(0, c − 1), c: running and admitted gangs that cross the boundary."""
+    total = 0
+    for partition in case.cluster.tree.partitions[:-1]:
+        crossing = _crossing(partition, case.cluster.running) + _crossing(partition, case.placed)
+        total += int(np.maximum(crossing - 1, 0).sum())
+    return total
+
+
+def intact_domains(case: Case) -> list[tuple[int, int]]:
+    """Intact domains per level, coarse → fine, the node last: (before the plan, after it)."""
+    cluster = case.cluster
+    with_gpus = cluster.ready & (cluster.gpus > 0)
+    touched = cluster.gpus_used > 0
+    touched[cluster.running.node] = True
+    touched_after = touched.copy()
+    touched_after[case.placed.node] = True
+    return [
+        (_intact(partition, with_gpus, touched), _intact(partition, with_gpus, touched_after))
+        for partition in cluster.tree.partitions
+    ]
+
+
+def domains_touched(case: Case) -> Ints:
+    """Domains that each pending gang touches: shape (pending gangs, levels + 1), 0 for a gang that waits."""
+    gangs = len(case.cluster.pending)
+    columns = [
+        np.bincount(_pairs(partition, case.placed)[0], minlength=gangs) for partition in case.cluster.tree.partitions
+    ]
+    return np.stack(columns, axis=1)
+
+
+def _preferring(case: Case) -> list[tuple[int, int]]:
+    """(rank, level index) of the admitted gangs with a preferred level."""
+    levels = case.cluster.tree.levels
+    return [
+        (rank, levels.index(gang.topology.preferred))
+        for rank, gang in enumerate(case.cluster.pending)
+        if gang.topology.preferred is not None and case.admitted[rank]
+    ]
+
+
+def _pairs(partition: Partition, occupancy: Occupancy) -> tuple[Ints, Ints]:
+    """Distinct (gang index, domain id) pairs with a member in the domain."""
+    domains = len(partition.known)
+    pairs = np.unique(occupancy.gang * domains + partition.domain[occupancy.node])
+    return pairs // domains, pairs % domains
+
+
+def _crossing(partition: Partition, occupancy: Occupancy) -> Ints:
+    """Gangs with a member inside and a member outside, per domain."""
+    gang, domain = _pairs(partition, occupancy)
+    spread = np.bincount(gang)[gang] > 1 if len(gang) else np.zeros(0, dtype=np.bool_)
+    return np.bincount(domain[spread], minlength=len(partition.known))
+
+
+def _intact(partition: Partition, with_gpus: Bools, touched: Bools) -> int:
+    """Domains that have a ready node with GPUs, and no touched one among these."""
+    present, lost = partition.count(with_gpus), partition.count(with_gpus & touched)
+    return int(np.count_nonzero((present > 0) & (lost == 0)))

@@ -1,0 +1,79 @@
+"""The topology tree as arrays: which domain every node belongs to at every level."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from gangfit.models import NODE_LEVEL, Snapshot
+
+Ints = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Partition:
+    """The domains of one level; ids are dense, 0 … domains − 1."""
+
+    domain: Ints
+    """Domain id by node, shape (nodes,)."""
+    known: Bools
+    """Whether a domain is known, by domain id, shape (domains,)."""
+    order: Ints
+    """Node indices sorted by domain, shape (nodes,)."""
+    starts: Ints
+    """Where each domain starts in `order`, shape (domains,)."""
+
+    def sums(self, values: Ints) -> Ints:
+        """Exact sum of `values` (by node) per domain, shape (domains,)."""
+        return np.add.reduceat(values[self.order], self.starts)
+
+    def count(self, nodes: Bools) -> Ints:
+        """How many of the marked nodes each domain holds, shape (domains,)."""
+        return np.bincount(self.domain[nodes], minlength=len(self.known))
+
+
+@dataclass(frozen=True)
+class Tree:
+    """All levels, coarse → fine, the node last."""
+
+    levels: tuple[str, ...]
+    """Level names, `node` last; length L + 1."""
+    weights: tuple[int, ...]
+    """Weight per level, length L + 1."""
+    partitions: tuple[Partition, ...]
+    """Domains per level, length L + 1."""
+
+
+def read_tree(snapshot: Snapshot, entry: Ints) -> Tree:
+    """The tree of a snapshot; `entry` maps every single node to its entry in `snapshot.nodes`."""
+    distinct: dict[tuple[str | None, ...], int] = {}
+    paths = np.array([distinct.setdefault(node.path, len(distinct)) for node in snapshot.nodes], dtype=np.int64)
+    path_of_node = paths[entry]
+    named = [level.name for level in snapshot.topology.levels]
+    partitions = [_partition(_prefix_codes(list(distinct), depth)[path_of_node]) for depth in range(1, len(named) + 1)]
+    partitions.append(_partition(np.arange(len(entry), dtype=np.int64)))
+    return Tree((*named, NODE_LEVEL), tuple(snapshot.topology.weights()), tuple(partitions))
+
+
+def _prefix_codes(paths: Sequence[tuple[str | None, ...]], depth: int) -> Ints:
+    """A code per distinct prefix of `depth` entries, -1 for a prefix with a null entry; shape (paths,)."""
+    seen: dict[tuple[str | None, ...], int] = {}
+    codes = [-1 if None in path[:depth] else seen.setdefault(path[:depth], len(seen)) for path in paths]
+    return np.array(codes, dtype=np.int64)
+
+
+def _partition(codes: Ints) -> Partition:
+    """Domains from a code per node; every node with code -1 becomes an unknown domain of its own."""
+    unknown = codes < 0
+    domains = int(codes.max()) + 1
+    singles = int(np.count_nonzero(unknown))
+    domain = codes.copy()
+    domain[unknown] = domains + np.arange(singles)
+    known = np.arange(domains + singles) < domains
+    order = np.argsort(domain, kind="stable")
+    starts = np.searchsorted(domain[order], np.arange(domains + singles))
+    return Partition(domain, known, order, starts.astype(np.int64))

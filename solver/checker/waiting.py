@@ -1,0 +1,122 @@
+"""Gangs that wait: none of them fits what the plan leaves, and each says truly why it waits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from gangfit.models import Blocked, Reason, Violation
+from gangfit.solver.checker.case import Case
+from gangfit.solver.checker.cluster import CEILING
+
+FITS_ALONE: tuple[Reason, ...] = ("competing", "undecided")
+"""Reasons of gangs that fit alone."""
+
+
+def admission(case: Case) -> Iterator[Violation]:
+    """No gang that isn't placed fits, alone, into the space the plan leaves; `considered`, if stated, is in order."""
+    for rank in np.flatnonzero(~case.admitted).tolist():
+        gang = case.cluster.pending[rank]
+        most = case.left.most(case.wishes[rank])
+        if most >= gang.members:
+            message = f"gang {gang.name!r} waits with {gang.members} members, the plan leaves room for {_figure(most)}"
+            yield Violation(rule="admission", gang=gang.name, message=message)
+    if case.plan.considered:
+        yield from _considered(case)
+
+
+def blocked_reason(case: Case) -> Iterator[Violation]:
+    """Every blocked gang is listed once, and its reason and counters follow from the snapshot."""
+    seen: set[str] = set()
+    for entry in case.plan.blocked:
+        if entry.gang in seen:
+            message = f"gang {entry.gang!r} is listed as blocked more than once, once is allowed"
+            yield Violation(rule="blocked_reason", gang=entry.gang, message=message)
+        elif entry.gang in case.cluster.rank and entry.gang not in case.times_placed:
+            for message in _untrue(case, entry):
+                yield Violation(rule="blocked_reason", gang=entry.gang, message=f"gang {entry.gang!r}: {message}")
+        seen.add(entry.gang)
+
+
+def _considered(case: Case) -> Iterator[Violation]:
+    """`considered` lists every pending gang in considered order, `admitted` says whether it is placed."""
+    stated = [entry for entry in case.plan.considered if entry.gang in case.cluster.rank]
+    pending = case.cluster.pending
+    for position in range(max(len(stated), len(pending))):
+        found = repr(stated[position].gang) if position < len(stated) else "missing"
+        wanted = repr(pending[position].name) if position < len(pending) else "no further gang"
+        if found != wanted:
+            message = f"considered: entry {position} is {found}, in considered order it is {wanted}"
+            yield Violation(rule="admission", message=message)
+            break
+    for entry in stated:
+        placed = entry.gang in case.times_placed
+        if entry.admitted != placed:
+            message = f"considered: gang {entry.gang!r} has admitted {entry.admitted}, it is {_placed(placed)}"
+            yield Violation(rule="admission", gang=entry.gang, message=message)
+
+
+def _untrue(case: Case, entry: Blocked) -> Iterator[str]:
+    """What is wrong with the reason and the counters of a blocked entry."""
+    rank = case.cluster.rank[entry.gang]
+    true = true_reason(case, rank)
+    most, members = case.alone.most(case.wishes[rank]), case.cluster.pending[rank].members
+    if true is None and entry.reason not in FITS_ALONE:
+        yield f"reason is {entry.reason!r}, but it fits alone ({members} members, room for {_figure(most)})"
+    elif true is not None and entry.reason != true:
+        yield f"reason is {entry.reason!r}, it is {true!r} ({members} members, alone room for {_figure(most)})"
+    if entry.counters:
+        counters = true_counters(case, rank)
+        for name, stated in entry.counters.items():
+            if name not in counters:
+                yield f"counter {name!r} is unknown here; known: {', '.join(counters)}"
+            elif stated != counters[name]:
+                yield f"counter {name!r} is {stated}, recomputed {counters[name]}"
+
+
+def true_reason(case: Case, rank: int) -> Reason | None:
+    """Why the gang can't start even alone; None: it fits alone."""
+    wish, members, room = case.wishes[rank], case.cluster.pending[rank].members, case.alone
+    if room.most(wish) >= members:
+        return None
+    if wish.level is not None and room.most(wish._replace(level=None)) >= members:
+        return "topology"
+    if wish.selector and room.most(wish._replace(selector=frozenset())) >= members:
+        return "selector"
+    if room.most(wish._replace(tolerations=None)) >= members:
+        return "taint"
+    if wish.gpu_model is not None and room.most(wish._replace(gpu_model=None)) >= members:
+        return "gpu_model"
+    return "capacity"
+
+
+def true_counters(case: Case, rank: int) -> dict[str, int]:
+    """Nodes per first rule that excludes them, usable nodes, and the members these hold.
+
+    A node without any limit on what the gang asks counts as holding all its members.
+    """
+    wish, masks = case.wishes[rank], case.masks
+    ready = case.cluster.ready
+    selected = ready & masks.selector(wish.selector)
+    tolerated = selected & masks.tolerated(wish.tolerations)
+    held = case.alone.held(wish)
+    held[held >= CEILING] = case.cluster.pending[rank].members
+    left = [len(ready), *(int(np.count_nonzero(mask)) for mask in (ready, selected, tolerated))]
+    allowed = masks.allowed(wish.selector, wish.tolerations, wish.gpu_model)
+    left += [int(np.count_nonzero(allowed)), int(np.count_nonzero(held))]
+    names = ("not_ready", "selector", "taint", "gpu_model", "too_small")
+    counters = {name: left[position] - left[position + 1] for position, name in enumerate(names)}
+    counters |= {"usable": left[-1], "members_that_fit": int(held.sum())}
+    if wish.level is not None:
+        counters["largest_domain"] = case.alone.largest(held, wish.level)
+    return counters
+
+
+def _figure(most: int) -> str:
+    """A number of members, for a message."""
+    return str(most) if most < CEILING else "any number"
+
+
+def _placed(placed: bool) -> str:
+    return "placed" if placed else "not placed"

@@ -1,0 +1,70 @@
+"""Node classes: nodes of one finest domain that no rule tells apart for the admitted gangs."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from gangfit.solver.problem import IntArray, Problem
+from gangfit.solver.space import members_per_node
+
+
+@dataclass(frozen=True)
+class NodeClass:
+    """Interchangeable nodes."""
+
+    nodes: IntArray
+    """(n,): node indices, ascending."""
+    free: IntArray
+    """(R,): free amounts of each node."""
+    intact: bool
+    """Whether each node is intact."""
+    room: dict[int, int]
+    """Gang → members that one node holds (≥ 1); gangs without room are absent."""
+
+    @property
+    def size(self) -> int:
+        """Number of nodes."""
+        return len(self.nodes)
+
+
+def node_classes(problem: Problem, gangs: Sequence[int], single: Collection[int] = ()) -> list[NodeClass]:
+    """Classes of the nodes that can hold a member of any of the gangs; nodes in `single` stay alone.
+
+    Nodes are of one class when they share the finest named domain, the free amounts that the gangs ask, intactness
+    and the gangs that may use them. A node outside every gang's required level holds nothing of that gang.
+    """
+    if not gangs:
+        return []
+    tree = problem.tree
+    asked = np.flatnonzero(problem.request[list(gangs)].any(axis=0))
+    room = np.stack([_room(problem, j) for j in gangs])
+    useful = np.flatnonzero(room.any(axis=0))
+    leaf = tree.domain[tree.named - 1][useful] if tree.named else np.zeros(len(useful), dtype=np.int64)
+    alone = np.zeros(len(problem.node_names), dtype=np.int64)
+    alone[list(single)] = np.array(list(single), dtype=np.int64) + 1
+    keys = np.column_stack(
+        [leaf, alone[useful], problem.intact[useful], problem.free[np.ix_(useful, asked)], room[:, useful].T]
+    )
+    _, inverse = np.unique(keys, axis=0, return_inverse=True)
+    order = np.argsort(inverse.ravel(), kind="stable")
+    groups = np.split(useful[order], np.cumsum(np.bincount(inverse.ravel()))[:-1])
+    return [
+        NodeClass(
+            nodes=nodes,
+            free=problem.free[nodes[0]],
+            intact=bool(problem.intact[nodes[0]]),
+            room={j: int(room[i, nodes[0]]) for i, j in enumerate(gangs) if room[i, nodes[0]]},
+        )
+        for nodes in groups
+    ]
+
+
+def _room(problem: Problem, gang: int) -> IntArray:
+    """(N,): members per node, capped by the gang's size; 0 where its required level is unknown."""
+    room = np.minimum(members_per_node(problem, problem.free, gang), problem.members[gang])
+    required = int(problem.required[gang])
+    result: IntArray = np.where(problem.tree.known[required], room, 0) if required >= 0 else room
+    return result

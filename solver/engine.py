@@ -1,0 +1,66 @@
+"""Running CP-SAT: one budget for the whole solve, one wrapper around every call."""
+
+from __future__ import annotations
+
+import math
+import time
+from dataclasses import dataclass, field
+from typing import Literal
+
+from ortools.sat.python import cp_model
+
+from gangfit.models import Policy
+
+
+@dataclass
+class Budget:
+    """What is left of the policy's limit: wall seconds, or deterministic seconds of CP-SAT in deterministic mode."""
+
+    policy: Policy
+    started: float = field(default_factory=time.monotonic)
+    spent: float = 0.0
+    """Deterministic seconds used."""
+
+    @property
+    def remaining(self) -> float:
+        """Seconds left, wall or deterministic; at least 0."""
+        used = self.spent if self.policy.deterministic else time.monotonic() - self.started
+        return max(0.0, self.policy.time_limit_s - used)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """Result of one CP-SAT call."""
+
+    status: Literal["optimal", "feasible", "infeasible", "unknown"]
+    values: tuple[int, ...] | None
+    """Value of every variable by index, if a solution was found."""
+    bound: int | None
+    """Proven lower bound of the objective, if there is one."""
+
+
+def run(model: cp_model.CpModel, budget: Budget, share: float = 1.0) -> Outcome:
+    """Solve a model within a share of the remaining budget."""
+    limit = budget.remaining * share
+    if limit <= 0:
+        return Outcome("unknown", None, None)
+    solver = cp_model.CpSolver()
+    parameters = solver.parameters
+    parameters.random_seed = budget.policy.seed
+    if budget.policy.deterministic:
+        parameters.num_workers = 1
+        parameters.max_deterministic_time = limit
+    else:
+        parameters.num_workers = budget.policy.workers
+        parameters.max_time_in_seconds = limit
+    status = solver.solve(model)
+    budget.spent += solver.response_proto.deterministic_time
+    bound = math.ceil(solver.best_objective_bound - 1e-6) if model.has_objective() else None
+    if status == cp_model.OPTIMAL or status == cp_model.FEASIBLE:
+        values = tuple(solver.response_proto.solution)
+        return Outcome("optimal" if status == cp_model.OPTIMAL else "feasible", values, bound)
+    if status == cp_model.INFEASIBLE:
+        return Outcome("infeasible", None, None)
+    if status == cp_model.MODEL_INVALID:
+        raise RuntimeError(f"the model is invalid: {model.validate()}")
+    return Outcome("unknown", None, bound)

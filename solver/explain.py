@@ -1,0 +1,95 @@
+"""Why a gang waits: the reason code of docs/model.md, with counters and a sentence that states the figures."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gangfit.models import Blocked, Reason
+from gangfit.solver.bounds import fits_alone
+from gangfit.solver.problem import Problem
+from gangfit.solver.space import members_per_node
+
+_RULES: tuple[tuple[Reason, str], ...] = (
+    ("topology", "required_level"),
+    ("selector", "node_selector"),
+    ("taint", "node_taints"),
+    ("gpu_model", "gpu_model"),
+)
+
+
+def explain(problem: Problem, gang: int, undecided: bool) -> Blocked:
+    """The reason a blocked gang waits; `undecided`: its question ran out of time."""
+    reason: Reason
+    if fits_alone(problem, gang):
+        reason = "undecided" if undecided else "competing"
+    else:
+        reason = next((code for code, rule in _RULES if fits_alone(problem, gang, ignoring=rule)), "capacity")
+    counters = _counters(problem, gang)
+    return Blocked(
+        gang=problem.gangs[gang].name,
+        reason=reason,
+        message=_message(problem, gang, reason, counters),
+        counters=counters,
+    )
+
+
+def _counters(problem: Problem, gang: int) -> dict[str, int]:
+    """Nodes at the first rule that excludes each, and the members that the usable ones hold."""
+    eligible = problem.eligible[problem.eligible_of[gang]]
+    left = np.ones(len(problem.node_names), dtype=np.bool_)
+    counters: dict[str, int] = {}
+    room = members_per_node(problem, problem.free, gang)
+    for name, mask in (
+        ("not_ready", problem.ready),
+        ("selector", eligible.selector),
+        ("taint", eligible.taint),
+        ("gpu_model", eligible.gpu_model),
+        ("too_small", room > 0),
+    ):
+        counters[name] = int((left & ~mask).sum())
+        left &= mask
+    counters["usable"] = int(left.sum())
+    counters["members_that_fit"] = int(room[left].sum())
+    required = int(problem.required[gang])
+    if required >= 0:
+        known = np.where(problem.tree.known[required], room, 0)
+        counters["largest_domain"] = int(problem.tree.sums(required, known).max())
+    return counters
+
+
+def _message(problem: Problem, gang: int, reason: Reason, counters: dict[str, int]) -> str:
+    wanted = problem.gangs[gang]
+    members = f"{wanted.members} member{'s' if wanted.members > 1 else ''} of {_request(problem, gang)}"
+    fit = counters["members_that_fit"]
+    nodes = len(problem.node_names)
+    match reason:
+        case "topology":
+            level = wanted.topology.required
+            return f"{members} have to share one {level}; the roomiest {level} holds {counters['largest_domain']}"
+        case "selector":
+            return f"{members}: the selector leaves out {counters['selector']} of {nodes} nodes; the rest hold {fit}"
+        case "taint":
+            return f"{members}: untolerated taints rule out {counters['taint']} of {nodes} nodes; the rest hold {fit}"
+        case "gpu_model":
+            return (
+                f"{members} on {wanted.gpu_model}: {counters['gpu_model']} of {nodes} nodes have another GPU model; "
+                f"the rest hold {fit}"
+            )
+        case "capacity":
+            return f"{members}: the free space of the nodes it may use holds {fit}"
+        case "competing":
+            return f"{members} fit alone ({fit} would), but not beside the gangs that go first"
+        case "undecided":
+            return f"{members} fit alone ({fit} would); time ran out before it was settled whether beside the rest"
+
+
+def _request(problem: Problem, gang: int) -> str:
+    return " + ".join(
+        f"{amount} {name}"
+        for name, amount in zip(
+            (resource.removeprefix("resources.") for resource in problem.resources),
+            problem.request[gang].tolist(),
+            strict=True,
+        )
+        if amount
+    )

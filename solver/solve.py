@@ -1,0 +1,117 @@
+"""The round, end to end: snapshot → arrays → greedy → CP-SAT → decode → independent check → plan."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from gangfit.models import Plan, Snapshot, Stats
+from gangfit.solver.admission import admit, fill_leftover
+from gangfit.solver.answer import answer
+from gangfit.solver.assignment import Assignment, Spread, rank, tier_names, tier_values
+from gangfit.solver.checker import check
+from gangfit.solver.engine import Budget
+from gangfit.solver.greedy import STRATEGIES
+from gangfit.solver.problem import Problem, encode
+from gangfit.solver.tiers import Improvement
+
+
+class InvalidPlanError(RuntimeError):
+    """The independent checker refused a plan of ours: a defect, never an answer."""
+
+
+@dataclass
+class Clock:
+    """Wall time per stage."""
+
+    seconds: dict[str, float] = field(default_factory=dict)
+    last: float = field(default_factory=time.perf_counter)
+
+    def lap(self, stage: str) -> None:
+        """Book the time since the last lap to a stage."""
+        now = time.perf_counter()
+        self.seconds[stage] = self.seconds.get(stage, 0.0) + now - self.last
+        self.last = now
+
+
+def solve(snapshot: Snapshot, *, search: bool = True, on_progress: Callable[[str], None] | None = None) -> Plan:
+    """One round: which pending gangs start where, how good that provably is, and why the rest waits.
+
+    `search=False` never touches CP-SAT and returns the best greedy plan with its bounds. `on_progress` gets one line
+    per step. Every plan has passed the checker; a plan that hasn't raises InvalidPlanError.
+    """
+    progress = on_progress or (lambda line: None)
+    clock = Clock()
+    budget = Budget(snapshot.policy) if search else None
+    problem = encode(snapshot)
+    clock.lap("encode")
+    progress(f"{len(problem.node_names)} nodes, {len(problem.gangs)} pending gangs")
+    admitted = admit(problem, budget, progress)
+    baseline = min(admitted.plans, key=lambda name: rank(problem, admitted.plans[name]))
+    assignment, decided = admitted.plans[baseline], admitted.decided
+    clock.lap("admission")
+    while True:
+        before = rank(problem, assignment)
+        improvement = Improvement(problem, assignment, budget, progress)
+        results = improvement.run()
+        assignment, settled = fill_leftover(problem, improvement.assignment, decided)
+        if settled == decided:
+            break
+        # More gangs start than the tiers were solved for: their bounds are no longer about this plan.
+        decided = settled
+    clock.lap("tiers")
+    nodes, gangs, _ = problem.size
+    stats = Stats(
+        sizes={"nodes": nodes, "pending": gangs, **improvement.sizes},
+        baseline=baseline,
+        improved=rank(problem, assignment) < before,
+    )
+    plan = answer(problem, assignment, decided, results, stats)
+    clock.lap("answer")
+    report = check(snapshot, plan)
+    clock.lap("check")
+    if not report.ok:
+        raise InvalidPlanError("; ".join(violation.message for violation in report.violations[:5]))
+    if snapshot.policy.deterministic:
+        return plan
+    seconds = {stage: round(value, 6) for stage, value in clock.seconds.items()}
+    return plan.model_copy(update={"stats": plan.stats.model_copy(update={"seconds": seconds})})
+
+
+@dataclass(frozen=True)
+class Row:
+    """One strategy's result on a snapshot."""
+
+    name: str
+    """`solver`, or the name of a greedy strategy."""
+    vector: tuple[int, ...]
+    """Sort key of the lexicographic objective, admissions first; smaller is better."""
+    values: dict[str, int]
+    """Tier → value, in tier order."""
+    seconds: float
+    """Wall time from parsed snapshot to assignment (greedy) or to checked plan (solver)."""
+    proven: bool
+    """Whether the answer carries a proof that it is optimal."""
+
+
+def compare(snapshot: Snapshot, on_progress: Callable[[str], None] | None = None) -> list[Row]:
+    """The solver and every greedy strategy on one snapshot, the solver first."""
+    started = time.perf_counter()
+    plan = solve(snapshot, on_progress=on_progress)
+    seconds = time.perf_counter() - started
+    problem = encode(snapshot)
+    index = {gang.name: j for j, gang in enumerate(problem.gangs)}
+    node = {name: n for n, name in enumerate(problem.node_names)}
+    placed = {index[p.gang]: Spread.of({node[n]: c for n, c in p.nodes().items()}) for p in plan.placements}
+    rows = [_row(problem, "solver", placed, seconds, plan.status == "optimal")]
+    for name, strategy in STRATEGIES.items():
+        started = time.perf_counter()
+        assignment = strategy(encode(snapshot))
+        rows.append(_row(problem, name, assignment, time.perf_counter() - started, False))
+    return rows
+
+
+def _row(problem: Problem, name: str, assignment: Assignment, seconds: float, proven: bool) -> Row:
+    values = dict(zip(tier_names(problem), tier_values(problem, assignment), strict=True))
+    return Row(name, rank(problem, assignment), {"admission": len(assignment), **values}, seconds, proven)
