@@ -72,8 +72,7 @@ class Eligible:
     def without(self, rule: str) -> BoolArray:
         """(N,): nodes that the rules other than this one leave, node state not considered."""
         masks = {"node_selector": self.selector, "node_taints": self.taint, "gpu_model": self.gpu_model}
-        kept = [mask for name, mask in masks.items() if name != rule]
-        result: BoolArray = kept[0] & kept[1]
+        result: BoolArray = np.all([mask for name, mask in masks.items() if name != rule], axis=0)
         return result
 
 

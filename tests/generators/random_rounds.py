@@ -1,0 +1,118 @@
+"""Random rounds: small snapshots with every rule in play. The same seed gives the same snapshot."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+from gangfit.models import Snapshot
+
+
+def random_round(seed: int, *, nodes: int = 48, gangs: int = 5, members: int = 8) -> Snapshot:
+    """A snapshot with up to so many nodes, pending gangs and members per gang; 0–3 levels."""
+    rng = random.Random(seed)
+    levels = ["zone", "spine", "rack"][: rng.randint(0, 3)]
+    count = rng.randint(1, nodes)
+    per_rack = rng.choice([2, 3, 4, 8])
+    sizes = rng.choice([[8], [4], [8, 4], [7], [6, 8]])
+    cpu = rng.choice([None, None, 16_000, 8_000])
+    models = rng.choice([[None], [None], ["H100", "A100"]])
+    entries: list[dict[str, Any]] = []
+    for n in range(count):
+        path: list[str | None] = [f"z{n // (per_rack * 4)}", f"s{n // (per_rack * 2)}", f"r{n // per_rack}"][
+            3 - len(levels) :
+        ]
+        if levels and rng.random() < 0.04:
+            path[rng.randrange(len(levels))] = None
+        entry: dict[str, Any] = {"name": f"n{n:02d}", "path": path, "gpus": rng.choice(sizes)}
+        if rng.random() < 0.03:
+            entry["gpus"] = 0
+        if cpu is not None:
+            entry["cpu_milli"] = cpu
+        if rng.random() < 0.5:
+            entry["resources"] = {"rdma": 4}
+        model = rng.choice(models)
+        if model:
+            entry["gpu_model"] = model
+        if rng.random() < 0.2:
+            entry["labels"] = {"pool": rng.choice("ab")}
+        if rng.random() < 0.1:
+            entry["taints"] = [{"key": rng.choice(["gpu", "spot"]), "value": rng.choice(["", "yes"])}]
+        if rng.random() < 0.08:
+            entry["state"] = rng.choice(["cordoned", "down"])
+        if rng.random() < 0.15:
+            entry["used"] = {"gpus": rng.randint(0, entry["gpus"])}
+        if rng.random() < 0.1 and cpu:
+            entry.setdefault("used", {})["cpu_milli"] = rng.randint(0, cpu)
+        entries.append(entry)
+    free = {e["name"]: e["gpus"] - e.get("used", {}).get("gpus", 0) for e in entries}
+    running = _running(rng, free, rng.uniform(0, 0.9))
+    pending = [_pending(rng, j, levels, members, cpu is not None, models) for j in range(rng.randint(1, gangs))]
+    weights = [{"name": name, **({"weight": rng.randint(0, 9)} if rng.random() < 0.3 else {})} for name in levels]
+    return Snapshot.model_validate(
+        {
+            "time_s": 1_000_000,
+            "topology": {"levels": weights, "node_weight": rng.choice([1, 1, 0, 3])},
+            "nodes": entries,
+            "running": running,
+            "pending": pending,
+            "policy": {"time_limit_s": 60, "workers": 1},
+        }
+    )
+
+
+def _running(rng: random.Random, free: dict[str, int], share: float) -> list[dict[str, Any]]:
+    running: list[dict[str, Any]] = []
+    names = list(free)
+    for n, name in enumerate(names):
+        if rng.random() >= share:
+            continue
+        placement: dict[str, int] = {}
+        gpus = rng.choice([1, 2, 4, 8, free[name]])
+        for host in names[n : n + rng.choice([1, 1, 2, 3])]:
+            if gpus and free[host] >= gpus:
+                placement[host] = rng.randint(1, free[host] // gpus)
+                free[host] -= gpus * placement[host]
+        if placement:
+            request = {"gpus": gpus}
+            running.append(
+                {"name": f"run{n:02d}", "members": sum(placement.values()), "request": request, "placement": placement}
+            )
+        elif rng.random() < 0.1:
+            running.append({"name": f"run{n:02d}", "members": 1, "request": {"memory_mib": 1}, "placement": {name: 1}})
+    return running
+
+
+def _pending(
+    rng: random.Random, j: int, levels: list[str], members: int, cpu: bool, models: list[str | None]
+) -> dict[str, Any]:
+    request: dict[str, Any] = {"gpus": rng.choice([1, 1, 2, 2, 4, 4, 8, 8, 3, 5, 6, 0])}
+    if cpu and rng.random() < 0.5:
+        request["cpu_milli"] = rng.choice([1_000, 2_000, 3_000, 8_000])
+    if rng.random() < 0.1:
+        request["resources"] = {"rdma": rng.randint(1, 3)}
+    if not any(request.values()):
+        request["memory_mib"] = 1
+    gang: dict[str, Any] = {
+        "name": f"g{j}",
+        "members": rng.randint(1, members),
+        "request": request,
+        "priority": rng.choice([0, 0, 0, 5]),
+        "submitted_s": rng.randint(0, 3),
+    }
+    topology = {}
+    if rng.random() < 0.35:
+        topology["required"] = rng.choice([*levels, *levels, "node"])
+    if rng.random() < 0.3:
+        topology["preferred"] = rng.choice([*levels, *levels, "node"])
+    if topology:
+        gang["topology"] = topology
+    if rng.random() < 0.15:
+        gang["selector"] = {"pool": rng.choice("ab")}
+    if rng.random() < 0.3:
+        gang["tolerations"] = [
+            rng.choice([{"key": "gpu"}, {"key": "spot", "operator": "Equal", "value": "yes"}, {"operator": "Exists"}])
+        ]
+    if models != [None] and rng.random() < 0.3:
+        gang["gpu_model"] = rng.choice(["H100", "A100", "B200"])
+    return gang
