@@ -96,9 +96,15 @@ class Gang(Frozen):
 class PendingGang(Gang):
     """A gang that waits to start."""
 
+    preempted_s: Instant | None = None
+    """Instant at which it last lost its nodes to another gang; for `policy.preemption.settle_s` after it the gang may
+    not preempt. Null: never."""
+    preemptions: Annotated[int, Field(strict=True, ge=0, le=10**6)] = 0
+    """How often it has been preempted since its last complete checkpoint."""
+
 
 class Checkpoint(Frozen):
-    """How a running gang saves its progress (description; acts with preemption)."""
+    """How a running gang saves its progress."""
 
     last_s: Instant | None = None
     """Instant of the last complete checkpoint; null if there is none yet."""
@@ -116,8 +122,20 @@ class RunningGang(Gang):
     placement: dict[Name, Members]
     """Node name → members on it; sums to `members`."""
     started_s: Instant = 0
-    """Start instant, seconds since the epoch (description)."""
+    """Start instant, seconds since the epoch."""
     preemptible: bool = True
-    """Whether the gang may be asked to give way (description)."""
+    """Whether the gang may be asked to give way."""
+    min_runtime_s: Seconds = 0
+    """A gang younger than this is not preempted; 7,200 is a good value."""
+    grace_s: Seconds = 300
+    """Time between the request to stop (SIGTERM) and the end (SIGKILL)."""
+    restart_s: Seconds = 300
+    """Time a restart costs before the gang makes progress again."""
     checkpoint: Checkpoint | None = None
-    """How it saves progress (description)."""
+    """How it saves progress; null: a preempted gang starts over."""
+    phase: Literal["running", "terminating"] = "running"
+    """terminating: already asked to stop; its space may be promised (`starts_after`), its share no longer counts."""
+    expected_end_s: Instant | None = None
+    """When it ends by itself, or when a terminating gang is gone; default for the latter `time_s` + `grace_s`."""
+    preemptions: Annotated[int, Field(strict=True, ge=0, le=10**6)] = 0
+    """How often it has been preempted since its last complete checkpoint."""

@@ -4,8 +4,23 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from gangfit.models.scalars import Frozen
+from gangfit.models.scalars import Frozen, Seconds
 from pydantic import Field
+
+
+class PreemptionPolicy(Frozen):
+    """Who may give way to whom."""
+
+    within: Literal["never", "priority"] = "priority"
+    """Inside a tenant: never, or gangs of strictly lower priority."""
+    across: Literal["never", "reclaim", "priority"] = "reclaim"
+    """Across tenants: never; reclaim: a tenant within its quota takes back what others hold above theirs, whatever the
+    priorities; priority: gangs of strictly lower priority, too."""
+    settle_s: Seconds = 600
+    """A gang that was preempted may not preempt others for so long."""
+    guard: Annotated[int, Field(strict=True, ge=1, le=1_000)] = 3
+    """Guard against the death spiral: a gang preempted so often without a complete checkpoint in between is protected
+    until it has run one checkpoint interval."""
 
 
 class Policy(Frozen):
@@ -14,6 +29,11 @@ class Policy(Frozen):
     time_limit_s: Annotated[float, Field(gt=0, le=3_600)] = 10.0
     """Time for the whole solve in seconds. The best greedy plan exists before search starts, so a short limit
     lowers the proof, never the plan below greedy. In deterministic mode: deterministic seconds of CP-SAT."""
+    order: Literal["drf", "priority"] = "drf"
+    """Which gang is considered next. drf: within quota first, then below quota, then surplus, the smallest weighted
+    dominant share inside each. priority: priority across tenants before that."""
+    preemption: PreemptionPolicy = PreemptionPolicy()
+    """Who may give way to whom."""
     seed: Annotated[int, Field(strict=True, ge=0, le=2**31 - 1)] = 0
     """Seed of the search."""
     workers: Annotated[int, Field(strict=True, ge=1, le=64)] = 2

@@ -34,6 +34,8 @@ Weight = Annotated[int, Field(strict=True, ge=0, le=1_000_000)]
 Priority = Annotated[int, Field(strict=True, ge=-(2**31), le=2**31 - 1)]
 Instant = Annotated[int, Field(strict=True, ge=0, le=10**11)]
 """Seconds since the epoch."""
+Seconds = Annotated[int, Field(strict=True, ge=0, le=10**9)]
+"""A duration in seconds."""
 Labels = dict[Name, Annotated[str, Field(max_length=253)]]
 """Label key → value."""
 Resources = dict[Name, Amount]

@@ -11,6 +11,7 @@ from gangfit.models.policy import Policy
 from gangfit.models.scalars import (
     MAX_GANGS,
     MAX_NODES,
+    Amount,
     CpuMilli,
     Frozen,
     Gpus,
@@ -107,13 +108,33 @@ class Node(Frozen):
     """Taken by what is no gang here."""
 
 
+class Share(Frozen):
+    """Amounts of some resources; null or absent: not guarded (quota), not limited (limit)."""
+
+    gpus: Amount | None = None
+    """GPUs."""
+    cpu_milli: Amount | None = None
+    """Millicores."""
+    memory_mib: Amount | None = None
+    """MiB."""
+    resources: Resources = {}
+    """Any other named resource."""
+
+
 class Tenant(Frozen):
-    """An owner of gangs."""
+    """An owner of gangs. Tenants form trees; gangs belong to leaves."""
 
     name: Name
     """Unique."""
     weight: Weight = 1
-    """Fair-share weight (description; acts with fairness)."""
+    """Fair-share weight relative to siblings; 0: only after all others."""
+    quota: Share | None = None
+    """Guarantee. Where no root tenant states one, each root's is its weighted share of capacity; otherwise a leaf's
+    missing quota is 0 and a parent's missing quota sets no bound."""
+    limit: Share | None = None
+    """Hard cap on what the tenant and all below it hold."""
+    parent: Name | None = None
+    """Parent tenant; null: a root."""
 
 
 class Snapshot(Frozen):

@@ -116,10 +116,25 @@ def _tenants(snapshot: Snapshot, faults: _Faults) -> None:
                 tenant.name,
                 f"tenant {tenant.name!r} is listed twice; names are unique",
             )
+    parent = {tenant.name: tenant.parent for tenant in snapshot.tenants}
+    for i, tenant in enumerate(snapshot.tenants):
+        if tenant.parent is None:
+            continue
+        if tenant.parent not in parent:
+            message = f"unknown parent tenant {tenant.parent!r}; known: {_listed(sorted(parent))}"
+            faults.add(("tenants", i, "parent"), tenant.parent, message)
+            continue
+        chain = [tenant.name]
+        while (above := parent.get(chain[-1])) is not None and above not in chain:
+            chain.append(above)
+        if above is not None:
+            message = f"tenant {tenant.name!r} is below itself: {' → '.join([*chain, above])}"
+            faults.add(("tenants", i, "parent"), tenant.parent, message)
 
 
 def _gangs(snapshot: Snapshot, faults: _Faults) -> None:
     tenants = {"default", *(tenant.name for tenant in snapshot.tenants)}
+    parents = {tenant.parent for tenant in snapshot.tenants}
     levels = [*(level.name for level in snapshot.topology.levels), "node"]
     first: dict[str, str] = {}
     groups: tuple[tuple[str, tuple[Gang, ...]], ...] = (
@@ -142,6 +157,9 @@ def _gangs(snapshot: Snapshot, faults: _Faults) -> None:
                     gang.tenant,
                     f"unknown tenant {gang.tenant!r}; known: {_listed(sorted(tenants))}",
                 )
+            if gang.tenant in parents:
+                message = f"tenant {gang.tenant!r} has tenants below it; gangs belong to leaf tenants"
+                faults.add((group, i, "tenant"), gang.tenant, message)
             for field in ("required", "preferred"):
                 level = getattr(gang.topology, field)
                 if level is not None and level not in levels:
