@@ -6,7 +6,7 @@ import numpy as np
 
 from gangfit.models import Blocked, Reason
 from gangfit.solver.bounds import fits_alone
-from gangfit.solver.problem import Problem
+from gangfit.solver.problem import UNLIMITED, Problem
 from gangfit.solver.space import members_per_node
 
 _RULES: tuple[tuple[Reason, str], ...] = (
@@ -39,6 +39,8 @@ def _counters(problem: Problem, gang: int) -> dict[str, int]:
     left = np.ones(len(problem.node_names), dtype=np.bool_)
     counters: dict[str, int] = {}
     room = members_per_node(problem, problem.free, gang)
+    unlimited = (problem.free[:, np.flatnonzero(problem.request[gang])] == UNLIMITED).all(axis=1)
+    room = np.where(unlimited & (room > 0), problem.members[gang], room)
     for name, mask in (
         ("not_ready", problem.ready),
         ("selector", eligible.selector),

@@ -108,9 +108,8 @@ class Room:
         """`free` has shape (resources, nodes)."""
         self._cluster = cluster
         self._masks = masks
-        self._free = free
-        self._some_limit = [not row.all() for row in cluster.unlimited]
-        self._some_unlimited = [row.any() for row in cluster.unlimited]
+        self._kind, nodes = _kinds(np.where(cluster.unlimited, -1, free))
+        self._free, self._unlimited = free[:, nodes], cluster.unlimited[:, nodes]
         self._most: dict[Wish, int] = {}
         self.holds = lru_cache(KEPT)(self._holds)
 
@@ -118,13 +117,11 @@ class Room:
         """Members that each node holds by its free space, shape (nodes,); `CEILING`: any number."""
         result = np.full(self._free.shape[1], CEILING, dtype=np.int64)
         for resource, amount in enumerate(ask):
-            if not amount or not self._some_limit[resource]:
-                continue
-            holds = self._free[resource] // amount
-            if self._some_unlimited[resource]:
-                holds[self._cluster.unlimited[resource]] = CEILING
-            np.minimum(result, holds, out=result)
-        return np.maximum(result, 0, out=result)
+            if amount:
+                holds = self._free[resource] // amount
+                holds[self._unlimited[resource]] = CEILING
+                np.minimum(result, holds, out=result)
+        return np.maximum(result, 0)[self._kind]
 
     def held(self, wish: Wish) -> Ints:
         """Members that each node holds under every rule but the required level, shape (nodes,)."""
@@ -144,3 +141,13 @@ class Room:
         partition = self._cluster.tree.partitions[level]
         sums = partition.sums(held)[partition.known]
         return int(sums.max()) if len(sums) else 0
+
+
+def _kinds(free: Ints) -> tuple[Ints, Ints]:
+    """The kind of every node, shape (nodes,), and one node of each kind, shape (kinds,); alike columns are one kind."""
+    kind = np.zeros(free.shape[1], dtype=np.int64)
+    nodes = np.zeros(1, dtype=np.int64)
+    for row in free:
+        values, code = np.unique(row, return_inverse=True)
+        _, nodes, kind = np.unique(kind * len(values) + code, return_index=True, return_inverse=True)
+    return kind, nodes

@@ -64,11 +64,9 @@ def node_capacity(case: Case) -> Iterator[Violation]:
         here = np.flatnonzero((placed.node == node) & (asks > 0))
         taken = sum(int(members) * int(ask) for members, ask in zip(placed.members[here], asks[here], strict=True))
         gangs = dict.fromkeys(cluster.pending[rank].name for rank in placed.gang[here].tolist())
-        name = cluster.names[node]
-        message = (
-            f"node {name!r}: {'gang' if len(gangs) == 1 else 'gangs'} {_listed(gangs)} "
-            f"take {taken} {cluster.resources[resource]}, {int(cluster.free[resource, node])} are free"
-        )
+        name, limit = cluster.names[node], int(cluster.free[resource, node])
+        who = f"gang {_listed(gangs)} takes" if len(gangs) == 1 else f"gangs {_listed(gangs)} take"
+        message = f"node {name!r}: {who} {taken} {cluster.resources[resource]}, {limit} are free"
         gang = next(iter(gangs)) if len(gangs) == 1 else None
         yield Violation(rule="node_capacity", gang=gang, node=name, message=message)
 
