@@ -19,13 +19,25 @@ from gangfit.models.plan import (
 )
 from gangfit.models.policy import Policy, PreemptionPolicy
 from gangfit.models.scalars import MAX_GANGS, MAX_NODES
-from gangfit.models.snapshot import DEFAULT_TENANT, NODE_LEVEL, Level, Node, Share, Snapshot, Taint, Tenant, Topology, Used
+from gangfit.models.snapshot import (
+    DEFAULT_TENANT,
+    NODE_LEVEL,
+    Level,
+    Node,
+    Share,
+    Snapshot,
+    Taint,
+    Tenant,
+    Topology,
+    Used,
+)
 from gangfit.models.validation import amounts, overcommitted
 
 __all__ = [
     "DEFAULT_TENANT", "MAX_GANGS", "MAX_NODES", "NODE_LEVEL",
     "Blocked", "CheckReport", "Checkpoint", "Considered", "Gang", "GangTopology", "Intact", "Level", "Node",
-    "PendingGang", "Placement", "Plan", "Policy", "PreemptionPolicy", "Quality", "Reason", "Request", "Rule", "RunningGang", "Share", "Snapshot",
-    "Stats", "Taint", "Tenant", "Tier", "TierValue", "Toleration", "Topology", "Used", "Violation",
+    "PendingGang", "Placement", "Plan", "Policy", "PreemptionPolicy", "Quality", "Reason", "Request", "Rule",
+    "RunningGang", "Share", "Snapshot", "Stats", "Taint", "Tenant", "Tier", "TierValue", "Toleration", "Topology",
+    "Used", "Violation",
     "amounts", "expand", "overcommitted",
 ]  # fmt: skip

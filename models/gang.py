@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Annotated, Literal, Self
 
+from pydantic import Field, model_validator
+
 from gangfit.models.scalars import (
     CpuMilli,
     Frozen,
@@ -15,8 +17,8 @@ from gangfit.models.scalars import (
     Name,
     Priority,
     Resources,
+    Seconds,
 )
-from pydantic import Field, model_validator
 
 
 class Request(Frozen):
@@ -112,7 +114,7 @@ class Checkpoint(Frozen):
     """Seconds between checkpoints."""
     bytes: Annotated[int, Field(strict=True, ge=0, le=10**18)] | None = None
     """Size of one checkpoint in bytes, over all members."""
-    write_gbps: Annotated[float, Field(gt=0, le=10**6)] | None = None
+    write_gbps: Annotated[float, Field(strict=True, gt=0, le=10**6)] | None = None
     """Write bandwidth of the whole gang in GB/s (10⁹ bytes)."""
 
 
@@ -123,7 +125,7 @@ class RunningGang(Gang):
     """Node name → members on it; sums to `members`."""
     started_s: Instant = 0
     """Start instant, seconds since the epoch."""
-    preemptible: bool = True
+    preemptible: Annotated[bool, Field(strict=True)] = True
     """Whether the gang may be asked to give way."""
     min_runtime_s: Seconds = 0
     """A gang younger than this is not preempted; 7,200 is a good value."""

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from gangfit.models.scalars import Frozen, Seconds
 from pydantic import Field
+
+from gangfit.models.scalars import Frozen, Seconds
 
 
 class PreemptionPolicy(Frozen):
@@ -26,7 +27,7 @@ class PreemptionPolicy(Frozen):
 class Policy(Frozen):
     """Limits and switches of one round."""
 
-    time_limit_s: Annotated[float, Field(gt=0, le=3_600)] = 10.0
+    time_limit_s: Annotated[float, Field(strict=True, gt=0, le=3_600)] = 10.0
     """Time for the whole solve in seconds. The best greedy plan exists before search starts, so a short limit
     lowers the proof, never the plan below greedy. In deterministic mode: deterministic seconds of CP-SAT."""
     order: Literal["drf", "priority"] = "drf"
@@ -38,7 +39,7 @@ class Policy(Frozen):
     """Seed of the search."""
     workers: Annotated[int, Field(strict=True, ge=1, le=64)] = 2
     """Search threads. Deterministic mode always uses one."""
-    deterministic: bool = False
+    deterministic: Annotated[bool, Field(strict=True)] = False
     """The same snapshot, seed and versions give the same plan, byte for byte: limits count deterministic time and
     the plan carries no wall times."""
     overcommit: Literal["reject", "clamp"] = "reject"

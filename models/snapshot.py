@@ -5,6 +5,8 @@ from __future__ import annotations
 from functools import cached_property
 from typing import Annotated, Literal, Self
 
+from pydantic import Field, JsonValue, model_validator
+
 from gangfit.models.gang import PendingGang, RunningGang
 from gangfit.models.hostlist import expand
 from gangfit.models.policy import Policy
@@ -23,7 +25,6 @@ from gangfit.models.scalars import (
     Weight,
 )
 from gangfit.models.validation import validate_snapshot
-from pydantic import Field, JsonValue, model_validator
 
 NODE_LEVEL = "node"
 """Name of the implicit last level."""

@@ -6,14 +6,15 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from gangfit.models.hostlist import expand
-from gangfit.models.scalars import MAX_NODES
 from pydantic import ValidationError
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
+from gangfit.models.hostlist import expand
+from gangfit.models.scalars import MAX_NODES
+
 if TYPE_CHECKING:
     from gangfit.models.gang import Gang, Request
-    from gangfit.models.snapshot import Node, Snapshot, Used
+    from gangfit.models.snapshot import Node, Share, Snapshot, Used
 
 MAX_FAULTS = 100
 Location = tuple[str | int, ...]
@@ -197,7 +198,7 @@ def _placements(snapshot: Snapshot, names: dict[str, int], faults: _Faults) -> N
                 )
 
 
-def amounts(source: Request | Used | Node) -> dict[str, int | None]:
+def amounts(source: Request | Used | Node | Share) -> dict[str, int | None]:
     """Resource name → amount; None: not limited."""
     return {
         "gpus": source.gpus,

@@ -17,9 +17,10 @@ from gangfit.models import (
     Tier,
 )
 from gangfit.solver.admission import Decision
+from gangfit.solver.arrays import IntArray
 from gangfit.solver.assignment import Assignment, intact_domains, touched
 from gangfit.solver.explain import explain
-from gangfit.solver.problem import IntArray, Problem
+from gangfit.solver.problem import Problem
 from gangfit.solver.tiers import TierResult
 
 ROLE = "members"

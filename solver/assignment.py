@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gangfit.solver.problem import IntArray, Problem
+from gangfit.solver.arrays import IntArray
+from gangfit.solver.problem import Problem
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from gangfit.solver.problem import IntArray, Problem
+from gangfit.solver.arrays import IntArray
+from gangfit.solver.problem import Problem
 from gangfit.solver.space import members_per_node
 
 

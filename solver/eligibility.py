@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 
 from gangfit.models import Gang, Node, Taint, Toleration
-
-BoolArray = npt.NDArray[np.bool_]
+from gangfit.solver.arrays import BoolArray
 
 
 def node_state(nodes: Sequence[Node]) -> BoolArray:

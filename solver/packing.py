@@ -7,9 +7,10 @@ from collections.abc import Mapping
 import numpy as np
 from ortools.sat.python import cp_model
 
+from gangfit.solver.arrays import IntArray
 from gangfit.solver.classes import NodeClass
 from gangfit.solver.engine import Budget, run
-from gangfit.solver.problem import IntArray, Problem
+from gangfit.solver.problem import Problem
 
 Packed = list[dict[int, int]]
 """Per node of the class (by position): gang → members."""

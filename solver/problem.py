@@ -6,13 +6,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from gangfit.models import NODE_LEVEL, PendingGang, Snapshot, amounts
 from gangfit.solver import eligibility
-from gangfit.solver.eligibility import BoolArray
-
-IntArray = npt.NDArray[np.int64]
+from gangfit.solver.arrays import BoolArray, IntArray
+from gangfit.solver.tenants import Order, Tenants, encode_tenants
+from gangfit.solver.victims import Victims, encode_victims
 
 UNLIMITED = 2**40
 """Free amount of a resource that the node doesn't limit."""
@@ -78,7 +77,7 @@ class Eligible:
 
 @dataclass(frozen=True)
 class Problem:
-    """One round as arrays: N nodes, J pending gangs in considered order, R resources."""
+    """One round as arrays: N nodes, J pending gangs by priority, submission and name, R resources."""
 
     snapshot: Snapshot
     tree: Tree
@@ -97,7 +96,7 @@ class Problem:
     crossing: tuple[IntArray, ...]
     """Per named level (domains,): running gangs that cross the domain's boundary."""
     gangs: tuple[PendingGang, ...]
-    """(J,): in considered order."""
+    """(J,): by priority (descending), submission, name; `order` tells whose turn it is."""
     members: IntArray
     """(J,)"""
     request: IntArray
@@ -114,6 +113,26 @@ class Problem:
     """(J,): gangs of equal request and eligibility share a number: the same members fit the same nodes."""
     warnings: tuple[str, ...]
     """Clamped nodes."""
+    tenants: Tenants
+    """Quotas, limits, capacity for shares, what running gangs hold."""
+    tenant_of: IntArray
+    """(J,): tenant of each pending gang."""
+    victims: Victims
+    """Running gangs that may give way."""
+    may_preempt: BoolArray
+    """(J,): not preempted itself so recently that it has to settle first."""
+
+    @property
+    def total(self) -> IntArray:
+        """(J, R): members × request."""
+        result: IntArray = self.request * self.members[:, None]
+        return result
+
+    def order(self) -> Order:
+        """A fresh order of consideration."""
+        by_priority = self.snapshot.policy.order == "priority"
+        priorities = [gang.priority for gang in self.gangs]
+        return Order(self.tenants, self.tenant_of, self.total, priorities, by_priority)
 
     @property
     def size(self) -> tuple[int, int, int]:
@@ -147,6 +166,9 @@ def encode(snapshot: Snapshot) -> Problem:
     intact = gpu_node & (free[:, 0] == gpus) & ~hosting
     levels = {name: level for level, name in enumerate(tree.levels)}
     eligible, eligible_of = _eligible(snapshot, gangs, entry, ready)
+    tenants = encode_tenants(snapshot, column, _capacity(snapshot, entry, column))
+    tenant = {name: t for t, name in enumerate(tenants.names)}
+    settled = snapshot.time_s - snapshot.policy.preemption.settle_s
     shapes: dict[tuple[bytes, int], int] = {}
     shape_of = [shapes.setdefault((request[j].tobytes(), int(eligible_of[j])), len(shapes)) for j in range(len(gangs))]
     return Problem(
@@ -168,6 +190,10 @@ def encode(snapshot: Snapshot) -> Problem:
         eligible=eligible,
         shape_of=np.array(shape_of, dtype=np.int64),
         warnings=tuple(warnings),
+        tenants=tenants,
+        tenant_of=np.array([tenant[gang.tenant] for gang in gangs], dtype=np.int64),
+        victims=encode_victims(snapshot, tenants, column, index),
+        may_preempt=np.array([g.preempted_s is None or g.preempted_s <= settled for g in gangs], dtype=np.bool_),
     )
 
 
@@ -203,7 +229,8 @@ def _tree(snapshot: Snapshot, entry: IntArray) -> Tree:
 
 
 def _resources(snapshot: Snapshot) -> tuple[str, ...]:
-    named = {resource for gang in snapshot.pending for resource in amounts(gang.request)}
+    gangs = (*snapshot.running, *snapshot.pending)
+    named = {resource for gang in gangs for resource in amounts(gang.request)}
     base = ("gpus", "cpu_milli", "memory_mib")
     return base + tuple(sorted(named - set(base)))
 
@@ -230,9 +257,11 @@ def _free(
             if resource in column:
                 asks[column[resource]] = amount or 0
         nodes = np.array([index[name] for name in gang.placement], dtype=np.int64)
+        hosting[nodes] = True
+        if gang.phase == "terminating":
+            continue
         counts = np.array(list(gang.placement.values()), dtype=np.int64)
         free[nodes] -= counts[:, None] * asks
-        hosting[nodes] = True
     free[limits == UNLIMITED] = UNLIMITED
     warnings = [
         f"node {names[n]!r}: {resource} overcommitted by {-free[n, r]}, taken as full"
@@ -240,6 +269,23 @@ def _free(
         for n in np.flatnonzero(free[:, r] < 0)
     ]
     return np.maximum(free, 0), warnings, hosting
+
+
+def _capacity(snapshot: Snapshot, entry: IntArray, column: dict[str, int]) -> IntArray:
+    """(R,): capacity for shares: nodes not down, minus `used`; 0 where a node sets no limit."""
+    copies = np.bincount(entry, minlength=len(snapshot.nodes)).tolist()
+    total = [0] * len(column)
+    unlimited: set[str] = set()
+    for node, count in zip(snapshot.nodes, copies, strict=True):
+        if node.state == "down":
+            continue
+        used = amounts(node.used)
+        for resource, limit in amounts(node).items():
+            if limit is None:
+                unlimited.add(resource)
+            elif resource in column:
+                total[column[resource]] += count * max(0, limit - (used.get(resource) or 0))
+    return np.array([0 if name in unlimited else total[r] for name, r in column.items()], dtype=np.int64)
 
 
 def _intact_domains(tree: Tree, level: int, gpu_node: BoolArray, intact: BoolArray) -> BoolArray:
@@ -252,7 +298,7 @@ def _crossing(snapshot: Snapshot, tree: Tree, index: dict[str, int]) -> tuple[In
     crossing = tuple(np.zeros(tree.domains(level), dtype=np.int64) for level in range(tree.named))
     for gang in snapshot.running:
         nodes = [index[name] for name in gang.placement]
-        if len(nodes) < 2:
+        if len(nodes) < 2 or gang.phase == "terminating":
             continue
         for level in range(tree.named):
             touched = np.unique(tree.domain[level][nodes])

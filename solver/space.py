@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from gangfit.solver.arrays import IntArray
 from gangfit.solver.assignment import Assignment, Spread
-from gangfit.solver.problem import IntArray, Problem
+from gangfit.solver.problem import Problem
 
 
 def members_per_node(problem: Problem, free: IntArray, gang: int, *, ignoring: str = "") -> IntArray:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from gangfit.solver.problem import IntArray, Problem
+from gangfit.solver.arrays import IntArray
+from gangfit.solver.problem import Problem
 
 
 def fill(

@@ -6,9 +6,10 @@ from collections.abc import Callable
 
 import numpy as np
 
+from gangfit.solver.arrays import IntArray
 from gangfit.solver.assignment import Assignment, Spread
 from gangfit.solver.greedy.descent import fewest, fill, fill_nodes
-from gangfit.solver.problem import IntArray, Problem
+from gangfit.solver.problem import Problem
 from gangfit.solver.space import Space
 
 Place = Callable[[Problem, IntArray, tuple[IntArray, ...], int, int], "dict[int, int] | None"]

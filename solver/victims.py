@@ -1,0 +1,96 @@
+"""Running gangs that may give way: who is eligible, what a preemption loses, who has a right over whom."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from gangfit.models import RunningGang, Snapshot, amounts
+from gangfit.solver.arrays import IntArray
+from gangfit.solver.tenants import Tenants
+
+
+@dataclass(frozen=True)
+class Victims:
+    """V eligible running gangs as arrays, by name."""
+
+    gangs: tuple[RunningGang, ...]
+    tenant: IntArray
+    """(V,)"""
+    priority: IntArray
+    """(V,)"""
+    lost: IntArray
+    """(V,): GPU-seconds that a preemption loses."""
+    request: IntArray
+    """(V, R): per member."""
+    total: IntArray
+    """(V, R): all members."""
+    nodes: tuple[IntArray, ...]
+    """Per victim: node indices, ascending."""
+    counts: tuple[IntArray, ...]
+    """Per victim: members on each of its nodes."""
+
+
+def encode_victims(snapshot: Snapshot, tenants: Tenants, column: dict[str, int], index: dict[str, int]) -> Victims:
+    """The eligible gangs of a snapshot; `column` maps resources to R columns, `index` node names to node indices."""
+    policy = snapshot.policy.preemption
+    wanted = policy.within != "never" or policy.across != "never"
+    gangs = sorted((g for g in snapshot.running if wanted and victim_eligible(snapshot, g)), key=lambda g: g.name)
+    tenant = {name: t for t, name in enumerate(tenants.names)}
+    request = np.zeros((len(gangs), len(column)), dtype=np.int64)
+    for v, gang in enumerate(gangs):
+        for resource, amount in amounts(gang.request).items():
+            request[v, column[resource]] = amount or 0
+    members = np.array([gang.members for gang in gangs], dtype=np.int64)
+    places = [sorted((index[name], count) for name, count in gang.placement.items()) for gang in gangs]
+    return Victims(
+        gangs=tuple(gangs),
+        tenant=np.array([tenant[gang.tenant] for gang in gangs], dtype=np.int64),
+        priority=np.array([gang.priority for gang in gangs], dtype=np.int64),
+        lost=np.array([lost_progress(snapshot, gang, tenants) for gang in gangs], dtype=np.int64),
+        request=request,
+        total=request * members[:, None],
+        nodes=tuple(np.array([n for n, _ in place], dtype=np.int64) for place in places),
+        counts=tuple(np.array([c for _, c in place], dtype=np.int64) for place in places),
+    )
+
+
+def victim_eligible(snapshot: Snapshot, gang: RunningGang) -> bool:
+    """Rule 9: preemptible, running, old enough, and not protected by the guard against the death spiral."""
+    age = snapshot.time_s - gang.started_s
+    if not gang.preemptible or gang.phase == "terminating" or age < gang.min_runtime_s:
+        return False
+    return gang.preemptions < snapshot.policy.preemption.guard or age >= guard_interval(gang)
+
+
+def guard_interval(gang: RunningGang) -> int:
+    """Seconds that a gang preempted too often is left in peace after its start."""
+    if gang.checkpoint is not None and gang.checkpoint.interval_s is not None:
+        return gang.checkpoint.interval_s
+    return max(gang.min_runtime_s, 3_600)
+
+
+def lost_progress(snapshot: Snapshot, gang: RunningGang, tenants: Tenants) -> int:
+    """GPU-seconds lost when the gang is preempted: progress since the last checkpoint, and the restart."""
+    seconds = gang.restart_s
+    if not saves_in_grace(gang):
+        last = gang.checkpoint.last_s if gang.checkpoint is not None else None
+        seconds += max(0, snapshot.time_s - max(gang.started_s, last if last is not None else 0))
+    return gpu_equivalent(gang, tenants) * seconds
+
+
+def saves_in_grace(gang: RunningGang) -> bool:
+    """Whether a checkpoint fits into the grace window."""
+    checkpoint = gang.checkpoint
+    if checkpoint is None or checkpoint.bytes is None or checkpoint.write_gbps is None:
+        return False
+    return checkpoint.bytes <= checkpoint.write_gbps * 1e9 * gang.grace_s
+
+
+def gpu_equivalent(gang: RunningGang, tenants: Tenants) -> int:
+    """GPUs of the gang; without any, its CPU at the cluster's GPUs per CPU, rounded down, at least 1."""
+    if gang.request.gpus:
+        return gang.request.gpus * gang.members
+    gpus, cpu = int(tenants.capacity[0]), int(tenants.capacity[1])
+    return max(1, gang.members * gang.request.cpu_milli * gpus // cpu) if cpu else 1
