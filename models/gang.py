@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Annotated, Literal, Self
 
+from pydantic import Field, model_validator
+
 from gangfit.models.scalars import (
     CpuMilli,
     Frozen,
@@ -15,8 +17,8 @@ from gangfit.models.scalars import (
     Name,
     Priority,
     Resources,
+    empty,
 )
-from pydantic import Field, model_validator
 
 
 class Request(Frozen):
@@ -28,7 +30,7 @@ class Request(Frozen):
     """CPU per member in millicores."""
     memory_mib: MemoryMib = 0
     """Memory per member in MiB."""
-    resources: Resources = {}
+    resources: Resources = empty()
     """Any other named integer resource per member."""
 
     @model_validator(mode="after")
@@ -85,7 +87,7 @@ class Gang(Frozen):
     """What each member takes."""
     topology: GangTopology = GangTopology()
     """Wishes about domains."""
-    selector: Labels = {}
+    selector: Labels = empty()
     """Labels a node has to carry, each with this very value."""
     tolerations: tuple[Toleration, ...] = ()
     """Taints the members accept."""

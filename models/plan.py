@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from typing import Annotated, Literal
 
-from gangfit.models.scalars import Frozen, Members, Name
 from pydantic import Field
+
+from gangfit.models.scalars import Frozen, Members, Name
 
 Reason = Literal["capacity", "topology", "selector", "taint", "gpu_model", "competing", "undecided"]
 """Why a gang waits. Closed list."""

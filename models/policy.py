@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from gangfit.models.scalars import Frozen
 from pydantic import Field
+
+from gangfit.models.scalars import Frozen
 
 
 class Policy(Frozen):
