@@ -18,6 +18,7 @@ from gangfit.models.scalars import (
     Priority,
     Resources,
     Seconds,
+    empty,
 )
 
 
@@ -30,7 +31,7 @@ class Request(Frozen):
     """CPU per member in millicores."""
     memory_mib: MemoryMib = 0
     """Memory per member in MiB."""
-    resources: Resources = {}
+    resources: Resources = empty()
     """Any other named integer resource per member."""
 
     @model_validator(mode="after")
@@ -87,7 +88,7 @@ class Gang(Frozen):
     """What each member takes."""
     topology: GangTopology = GangTopology()
     """Wishes about domains."""
-    selector: Labels = {}
+    selector: Labels = empty()
     """Labels a node has to carry, each with this very value."""
     tolerations: tuple[Toleration, ...] = ()
     """Taints the members accept."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -40,3 +40,8 @@ Labels = dict[Name, Annotated[str, Field(max_length=253)]]
 """Label key → value."""
 Resources = dict[Name, Amount]
 """Extended resource name → integer amount."""
+
+
+def empty() -> Any:
+    """An empty dict as a field's default. Given as `{}`, pydantic would deep-copy it for every object."""
+    return Field(default_factory=dict, json_schema_extra={"default": {}})

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import gc
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cached_property
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, JsonValue, model_validator
 
@@ -23,6 +26,7 @@ from gangfit.models.scalars import (
     Name,
     Resources,
     Weight,
+    empty,
 )
 from gangfit.models.validation import validate_snapshot
 
@@ -77,8 +81,12 @@ class Used(Frozen):
     """Millicores taken."""
     memory_mib: MemoryMib = 0
     """MiB taken."""
-    resources: Resources = {}
+    resources: Resources = empty()
     """Other named resources taken."""
+
+
+_NOTHING = Used()
+"""Shared by all nodes without `used`: pydantic would deep-copy a default that holds a dict."""
 
 
 class Node(Frozen):
@@ -95,17 +103,17 @@ class Node(Frozen):
     """Allocatable CPU in millicores; null: not limited."""
     memory_mib: MemoryMib | None = None
     """Allocatable memory in MiB; null: not limited."""
-    resources: Resources = {}
+    resources: Resources = empty()
     """Any other named integer resource; what isn't named is 0."""
     gpu_model: Name | None = None
     """For example `H100`."""
-    labels: Labels = {}
+    labels: Labels = empty()
     """Labels that selectors match."""
     taints: tuple[Taint, ...] = ()
     """Taints that tolerations answer."""
     state: Literal["ready", "cordoned", "down"] = "ready"
     """Only ready nodes take new members."""
-    used: Used = Used()
+    used: Used = Field(default_factory=lambda: _NOTHING, json_schema_extra={"default": _NOTHING.model_dump()})
     """Taken by what is no gang here."""
 
 
@@ -167,3 +175,27 @@ class Snapshot(Frozen):
     def _consistent(self) -> Self:
         validate_snapshot(self)
         return self
+
+    @classmethod
+    def model_validate(cls, obj: Any, **options: Any) -> Self:
+        """As pydantic's, without garbage collection meanwhile."""
+        with _collector_paused():
+            return super().model_validate(obj, **options)
+
+    @classmethod
+    def model_validate_json(cls, json_data: str | bytes | bytearray, **options: Any) -> Self:
+        """As pydantic's, without garbage collection meanwhile."""
+        with _collector_paused():
+            return super().model_validate_json(json_data, **options)
+
+
+@contextmanager
+def _collector_paused() -> Iterator[None]:
+    """No garbage collection inside: reading only allocates, and every pass would scan the objects read so far."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()

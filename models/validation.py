@@ -78,6 +78,17 @@ def _levels(snapshot: Snapshot, faults: _Faults) -> None:
 
 def _node_names(snapshot: Snapshot, faults: _Faults) -> dict[str, int]:
     """Single node name → index of its entry in `nodes`."""
+    try:
+        expanded = snapshot.node_names
+    except ValueError:
+        return _faulty_names(snapshot, faults)
+    names = {name: i for i, group in enumerate(expanded) for name in group}
+    total = sum(map(len, expanded))
+    return names if len(names) == total <= MAX_NODES else _faulty_names(snapshot, faults)
+
+
+def _faulty_names(snapshot: Snapshot, faults: _Faults) -> dict[str, int]:
+    """The same entry by entry, with a fault for every name that is malformed, doubled or too many."""
     names: dict[str, int] = {}
     for i, node in enumerate(snapshot.nodes):
         at = ("nodes", i, "name")
@@ -98,6 +109,8 @@ def _node_names(snapshot: Snapshot, faults: _Faults) -> dict[str, int]:
 
 def _paths(snapshot: Snapshot, faults: _Faults) -> None:
     levels = [level.name for level in snapshot.topology.levels]
+    if {len(node.path) for node in snapshot.nodes} == {len(levels)}:
+        return
     for i, node in enumerate(snapshot.nodes):
         if len(node.path) != len(levels):
             faults.add(
@@ -220,20 +233,49 @@ def _overcommit(snapshot: Snapshot, names: dict[str, int], faults: _Faults) -> N
 
 def overcommitted(snapshot: Snapshot, names: dict[str, int]) -> list[tuple[str, str, int, int]]:
     """(node, resource, taken, capacity) wherever `used` and running gangs take more than the node has."""
-    taken: dict[str, dict[str, int]] = defaultdict(lambda: defaultdict(int))
+    taken: dict[str, dict[str, int]] = defaultdict(dict)
     for gang in snapshot.running:
         request = [(resource, amount) for resource, amount in amounts(gang.request).items() if amount]
         for node, members in gang.placement.items():
+            on_node = taken[node]
             for resource, amount in request:
-                taken[node][resource] += members * amount
+                on_node[resource] = on_node.get(resource, 0) + members * amount
+    # Entries alike in `used` are judged once; by name only nodes that host members or belong to a faulty entry.
+    faulty = {i for i, node in enumerate(snapshot.nodes) if not _is_nothing(node.used) and _over(node, {})}
+    hosts = {node for node, on_node in taken.items() if _over(snapshot.nodes[names[node]], on_node)}
+    if not faulty and not hosts:
+        return []
+    return [
+        (name, resource, total, limit)
+        for name, index in names.items()
+        if index in faulty or name in hosts
+        for resource, total, limit in _over(snapshot.nodes[index], taken.get(name, {}))
+    ]
+
+
+def _is_nothing(used: Used) -> bool:
+    return not (used.gpus or used.cpu_milli or used.memory_mib or used.resources)
+
+
+def _over(node: Node, taken: dict[str, int]) -> list[tuple[str, int, int]]:
+    """(resource, total, capacity) of what `used` and `taken` overcommit on a node."""
+    used = {} if _is_nothing(node.used) else amounts(node.used)
     result = []
-    for node, index in names.items():
-        entry = snapshot.nodes[index]
-        used = amounts(entry.used)
-        capacity = amounts(entry)
-        for resource in {**used, **taken.get(node, {})}:
-            total = (used.get(resource) or 0) + (taken[node][resource] if node in taken else 0)
-            limit = capacity.get(resource, 0)
-            if limit is not None and total > limit:
-                result.append((node, resource, total, limit))
+    for resource in {**used, **taken}:
+        total = (used.get(resource) or 0) + taken.get(resource, 0)
+        limit = _limit(node, resource)
+        if limit is not None and total > limit:
+            result.append((resource, total, limit))
     return result
+
+
+def _limit(node: Node, resource: str) -> int | None:
+    """A node's capacity of a resource; None: not limited."""
+    match resource:
+        case "gpus":
+            return node.gpus
+        case "cpu_milli":
+            return node.cpu_milli
+        case "memory_mib":
+            return node.memory_mib
+    return node.resources.get(resource.removeprefix("resources."), 0)

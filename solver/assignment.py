@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
 from gangfit.solver.arrays import IntArray
 from gangfit.solver.problem import Problem
+from gangfit.solver.tenants import Step
 
 
 @dataclass(frozen=True)
@@ -29,9 +30,19 @@ Assignment = dict[int, Spread]
 """Gang index → spread; gangs that wait are absent."""
 
 
-def admission(problem: Problem, assignment: Assignment) -> tuple[int, ...]:
+def considered(problem: Problem, admitted: Container[int]) -> list[Step]:
+    """Whose turn it was, gang by gang, given which gangs were admitted."""
+    order = problem.order()
+    steps = []
+    while (gang := order.next()) is not None:
+        steps.append(order.step(gang))
+        order.settle(gang, gang in admitted)
+    return steps
+
+
+def admission(problem: Problem, assignment: Container[int]) -> tuple[int, ...]:
     """The 0/1 vector of admissions in considered order."""
-    return tuple(int(j in assignment) for j in range(len(problem.gangs)))
+    return tuple(int(step.gang in assignment) for step in considered(problem, assignment))
 
 
 @dataclass(frozen=True)

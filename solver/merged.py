@@ -184,9 +184,10 @@ class Merged:
                     crossing[d].append(cross)
             for d, base in enumerate(self.problem.crossing[level].tolist()):
                 most = max(base + len(crossing[d]) - 1, 0)
-                self.excess[level, d] = excess = self.model.new_int_var(max(base - 1, 0), most, "")
-                if crossing[d]:
-                    self.model.add(excess >= base + Sum(crossing[d]) - 1)
+                if not most:
+                    continue
+                self.excess[level, d] = excess = self.model.new_int_var(0, most, "")
+                self.model.add(excess >= Sum(crossing[d]) + self._base_crossing(level, d) - 1)
         return Sum(list(self.excess.values()))
 
     def intact_domains(self, level: int) -> cp_model.LinearExpr:
@@ -248,6 +249,14 @@ class Merged:
             gone = any(hosts[k] and self.domain_of[k][level] == d for k in self.opened)
             self.model.add_hint(lost, gone)
 
+    def _group(self, k: int, values: Sequence[int]) -> NodeClass:
+        """The class as its counts are handed out."""
+        return self.classes[k]
+
+    def _base_crossing(self, level: int, d: int) -> cp_model.LinearExprT:
+        """Running gangs that cross a domain's boundary."""
+        return int(self.problem.crossing[level][d])
+
     def decode(self, values: Sequence[int], budget: Budget) -> tuple[Assignment | None, list[NodeClass]]:
         """Counts → nodes. Returns the assignment, or None and the classes whose counts can't be handed out."""
         placed: dict[int, dict[int, int]] = {j: {} for j in self.gangs}
@@ -256,7 +265,7 @@ class Merged:
             members = {j: values[self.members[k, j].index] for j in group.room}
             most = {j: values[self.nodes[k, j].index] for j in group.room} if self.spread else members
             opened = values[self.opened[k].index] if k in self.opened else group.size
-            packed = pack(self.problem, group, members, most, opened, budget)
+            packed = pack(self.problem, self._group(k, values), members, most, opened, budget)
             if packed is None:
                 failed.append(group)
                 continue

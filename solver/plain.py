@@ -161,9 +161,12 @@ def optimum(problem: Problem) -> tuple[Assignment, tuple[int, ...]]:
     Solves to the end, without limits. Raises RuntimeError if CP-SAT doesn't close a step.
     """
     plain = Plain.build(problem, tuple(range(len(problem.gangs))))
-    for j in plain.gangs:
+    order = problem.order()
+    while (j := order.next()) is not None:
         plain.model.maximize(plain.admitted[j])
-        plain.model.add(plain.admitted[j] == _close(plain.model)[0])
+        starts = bool(_close(plain.model)[0]) and order.within_limit(j)
+        plain.model.add(plain.admitted[j] == int(starts))
+        order.settle(j, starts)
     values: list[int] = []
     solver: cp_model.CpSolver | None = None
     for _, objective in plain.tiers():

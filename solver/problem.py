@@ -192,7 +192,7 @@ def encode(snapshot: Snapshot) -> Problem:
         warnings=tuple(warnings),
         tenants=tenants,
         tenant_of=np.array([tenant[gang.tenant] for gang in gangs], dtype=np.int64),
-        victims=encode_victims(snapshot, tenants, column, index),
+        victims=encode_victims(snapshot, tenants, column, index, tree.domain),
         may_preempt=np.array([g.preempted_s is None or g.preempted_s <= settled for g in gangs], dtype=np.bool_),
     )
 

@@ -30,10 +30,17 @@ class Victims:
     """Per victim: node indices, ascending."""
     counts: tuple[IntArray, ...]
     """Per victim: members on each of its nodes."""
+    crossing: tuple[tuple[frozenset[int], ...], ...]
+    """Per victim and named level: domains whose boundary it crosses."""
 
 
-def encode_victims(snapshot: Snapshot, tenants: Tenants, column: dict[str, int], index: dict[str, int]) -> Victims:
-    """The eligible gangs of a snapshot; `column` maps resources to R columns, `index` node names to node indices."""
+def encode_victims(
+    snapshot: Snapshot, tenants: Tenants, column: dict[str, int], index: dict[str, int], domain: IntArray
+) -> Victims:
+    """The eligible gangs of a snapshot.
+
+    `column`: resource → R column, `index`: node name → node index, `domain`: the tree's domains, (L + 1, N).
+    """
     policy = snapshot.policy.preemption
     wanted = policy.within != "never" or policy.across != "never"
     gangs = sorted((g for g in snapshot.running if wanted and victim_eligible(snapshot, g)), key=lambda g: g.name)
@@ -53,6 +60,7 @@ def encode_victims(snapshot: Snapshot, tenants: Tenants, column: dict[str, int],
         total=request * members[:, None],
         nodes=tuple(np.array([n for n, _ in place], dtype=np.int64) for place in places),
         counts=tuple(np.array([c for _, c in place], dtype=np.int64) for place in places),
+        crossing=tuple(_crossing(domain, [n for n, _ in place]) for place in places),
     )
 
 
@@ -94,3 +102,8 @@ def gpu_equivalent(gang: RunningGang, tenants: Tenants) -> int:
         return gang.request.gpus * gang.members
     gpus, cpu = int(tenants.capacity[0]), int(tenants.capacity[1])
     return max(1, gang.members * gang.request.cpu_milli * gpus // cpu) if cpu else 1
+
+
+def _crossing(domain: IntArray, nodes: list[int]) -> tuple[frozenset[int], ...]:
+    touched = [frozenset(row[nodes].tolist()) for row in domain[:-1]]
+    return tuple(domains if len(domains) > 1 else frozenset() for domains in touched)

@@ -20,11 +20,13 @@ def place_all(problem: Problem, place: Place) -> Assignment:
     """Run a placement rule over all gangs in considered order."""
     space = Space(problem)
     assignment: Assignment = {}
-    for gang in range(len(problem.gangs)):
-        spread = place_one(problem, space, place, gang)
+    order = problem.order()
+    while (gang := order.next()) is not None:
+        spread = place_one(problem, space, place, gang) if order.within_limit(gang) else None
         if spread is not None:
             assignment[gang] = spread
             space.take(gang, spread)
+        order.settle(gang, spread is not None)
     return assignment
 
 

@@ -8,8 +8,11 @@ from typing import Any
 from gangfit.models import Snapshot
 
 
-def random_round(seed: int, *, nodes: int = 48, gangs: int = 5, members: int = 8) -> Snapshot:
-    """A snapshot with up to so many nodes, pending gangs and members per gang; 0–3 levels."""
+def random_round(seed: int, *, nodes: int = 48, gangs: int = 5, members: int = 8, crowded: bool = False) -> Snapshot:
+    """A snapshot with up to so many nodes, pending gangs and members per gang; 0–3 levels.
+
+    `crowded`: so many gangs exactly, most nodes in use, most gangs with a required level, so that gangs compete.
+    """
     rng = random.Random(seed)
     levels = ["zone", "spine", "rack"][: rng.randint(0, 3)]
     count = rng.randint(1, nodes)
@@ -46,8 +49,10 @@ def random_round(seed: int, *, nodes: int = 48, gangs: int = 5, members: int = 8
             entry.setdefault("used", {})["cpu_milli"] = rng.randint(0, cpu)
         entries.append(entry)
     free = {e["name"]: e["gpus"] - e.get("used", {}).get("gpus", 0) for e in entries}
-    running = _running(rng, free, rng.uniform(0, 0.9))
-    pending = [_pending(rng, j, levels, members, cpu is not None, models) for j in range(rng.randint(1, gangs))]
+    running = _running(rng, free, rng.uniform(0.1, 0.6) if crowded else rng.uniform(0, 0.9))
+    waiting = gangs if crowded else rng.randint(1, gangs)
+    required = 0.6 if crowded else 0.35
+    pending = [_pending(rng, j, levels, members, cpu is not None, models, required) for j in range(waiting)]
     weights = [{"name": name, **({"weight": rng.randint(0, 9)} if rng.random() < 0.3 else {})} for name in levels]
     return Snapshot.model_validate(
         {
@@ -84,7 +89,7 @@ def _running(rng: random.Random, free: dict[str, int], share: float) -> list[dic
 
 
 def _pending(
-    rng: random.Random, j: int, levels: list[str], members: int, cpu: bool, models: list[str | None]
+    rng: random.Random, j: int, levels: list[str], members: int, cpu: bool, models: list[str | None], required: float
 ) -> dict[str, Any]:
     request: dict[str, Any] = {"gpus": rng.choice([1, 1, 2, 2, 4, 4, 8, 8, 3, 5, 6, 0])}
     if cpu and rng.random() < 0.5:
@@ -101,7 +106,7 @@ def _pending(
         "submitted_s": rng.randint(0, 3),
     }
     topology = {}
-    if rng.random() < 0.35:
+    if rng.random() < required:
         topology["required"] = rng.choice([*levels, *levels, "node"])
     if rng.random() < 0.3:
         topology["preferred"] = rng.choice([*levels, *levels, "node"])

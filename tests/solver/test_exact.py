@@ -41,6 +41,27 @@ class TestPlain:
         self.test_merged_equals_plain(block)
 
 
+class TestCrowded:
+    """Many gangs for little space: three rounds in four have competing gangs."""
+
+    @pytest.mark.parametrize("block", range(10))
+    def test_merged_equals_plain(self, block: int) -> None:
+        for seed in range(block * 30, (block + 1) * 30):
+            snapshot = random_round(seed, nodes=16, gangs=14, members=6, crowded=True)
+            assert solver_vector(snapshot) == plain_vector(snapshot), seed
+
+    def test_gangs_do_compete(self) -> None:
+        plans = [solve(random_round(seed, nodes=16, gangs=14, members=6, crowded=True)) for seed in range(40)]
+        assert sum(any(gang.reason == "competing" for gang in plan.blocked) for plan in plans) >= 20
+        assert sum(any(step.decided_by == "search" for step in plan.considered) for plan in plans) >= 8
+        assert sum(plan.stats.improved for plan in plans) >= 5
+
+    @pytest.mark.long
+    @pytest.mark.parametrize("block", range(100, 300))
+    def test_merged_equals_plain_long(self, block: int) -> None:
+        self.test_merged_equals_plain(block)
+
+
 class TestBruteForce:
     @pytest.mark.parametrize("block", range(4))
     def test_all_three_agree(self, block: int) -> None:

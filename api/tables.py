@@ -1,0 +1,127 @@
+"""Plans, check reports and comparisons as a terminal shows them. Names are printed as they are, never as markup."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections import defaultdict
+from collections.abc import Sequence
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Console, JustifyMethod
+from rich.table import Table
+
+from gangfit.api.fold import fold
+from gangfit.models import CheckReport, Plan, Tier
+from gangfit.solver.solve import Row
+
+MAX_ROWS = 20
+"""Most rows of a table unless all are asked for."""
+MAX_RANGES = 6
+"""Most ranges of nodes in a cell unless all are asked for."""
+PIPE_WIDTH = 140
+"""Columns when standard output is no terminal."""
+
+
+def console(stderr: bool = False) -> Console:
+    """Where tables go."""
+    stream = sys.stderr if stderr else sys.stdout
+    width = None if stream.isatty() or "COLUMNS" in os.environ else PIPE_WIDTH
+    return Console(stderr=stderr, width=width, markup=False, emoji=False, highlight=False)
+
+
+def show_plan(plan: Plan, everything: bool) -> None:
+    """Status, tiers, placements, who waits and why, warnings."""
+    out = console()
+    out.print(f"{plan.status}: {_counted(plan.placements, 'gang')} placed, {len(plan.blocked)} wait{_seconds(plan)}")
+    tiers = [(t.name, str(t.value), str(t.bound), _gap(t), t.proof or "open") for t in plan.tiers]
+    _show(out, "Tiers", ["tier", ">value", ">bound", ">gap", "proof"], tiers)
+    most = None if everything else MAX_ROWS
+    placed = _placements(plan, most, None if everything else MAX_RANGES)
+    _show(out, "Placements", ["gang", ">members", "touches", "nodes"], placed, len(plan.placements))
+    waiting = [(b.gang, b.reason, b.message) for b in plan.blocked[:most]]
+    _show(out, "Blocked", ["gang", "reason", "message"], waiting, len(plan.blocked))
+    for warning in plan.warnings:
+        out.print(f"warning: {warning}", style="yellow")
+
+
+def show_report(report: CheckReport, everything: bool) -> None:
+    """Verdict, violations, recomputed tiers."""
+    out = console()
+    out.print("ok: every rule holds" if report.ok else f"not ok: {_counted(report.violations, 'violation')}")
+    most = None if everything else MAX_ROWS
+    rows = [(v.rule, v.gang or "", v.node or "", v.message) for v in report.violations[:most]]
+    _show(out, "Violations", ["rule", "gang", "node", "message"], rows, len(report.violations))
+    _show(out, "Tiers, recomputed", ["tier", ">value"], [(t.name, str(t.value)) for t in report.tiers])
+
+
+def show_comparison(rows: Sequence[Row]) -> None:
+    """One line per strategy; the best ones are marked."""
+    best = min(row.vector for row in rows)
+    names = list(rows[0].values)
+    lines = [
+        (
+            "best" if row.vector == best else "",
+            row.name,
+            *(str(row.values[name]) for name in names),
+            "yes" if row.proven else "",
+            f"{row.seconds:.3f}",
+        )
+        for row in rows
+    ]
+    header = ["", "strategy", *(f">{name}" for name in names), "proven", ">seconds"]
+    _show(console(), "Comparison (admission: more is better; the rest: less)", header, lines)
+
+
+def _show(
+    out: Console, title: str, header: Sequence[str], rows: Sequence[Sequence[str]], total: int | None = None
+) -> None:
+    """Print the first rows of `total`; a header that starts with `>` is right-aligned. Nothing if there are no rows."""
+    if not rows:
+        return
+    table = Table(title=title, title_justify="left", box=SIMPLE_HEAD)
+    for name in header:
+        justify: JustifyMethod = "right" if name.startswith(">") else "left"
+        table.add_column(name.removeprefix(">"), justify=justify, overflow="fold", no_wrap=name == "strategy")
+    for row in rows:
+        table.add_row(*row)
+    out.print(table)
+    if total is not None and total > len(rows):
+        out.print(f"… and {total - len(rows)} more (--all shows them)")
+
+
+def _placements(plan: Plan, most: int | None, ranges: int | None) -> list[tuple[str, str, str, str]]:
+    touched = {quality.gang: quality.domains for quality in plan.quality}
+    rows = []
+    for placement in plan.placements[:most]:
+        nodes = placement.nodes()
+        domains = touched.get(placement.gang, {"node": len(nodes)})
+        touches = ", ".join(f"{level} {count}" for level, count in domains.items())
+        rows.append((placement.gang, str(sum(nodes.values())), touches, _nodes(nodes, ranges)))
+    return rows
+
+
+def _nodes(nodes: dict[str, int], most: int | None) -> str:
+    """Folded names, those with the same number of members together: `n[1-3] ×2, n7`."""
+    alike: dict[int, list[str]] = defaultdict(list)
+    for name, members in nodes.items():
+        alike[members].append(name)
+    return ", ".join(
+        fold(names, most) + (f" ×{members}" if members > 1 else "")
+        for members, names in sorted(alike.items(), reverse=True)
+    )
+
+
+def _gap(tier: Tier) -> str:
+    if tier.gap == 0:
+        return "0"
+    return f"{tier.gap:g}" if tier.name == "admission" else f"{tier.gap:.2%}"
+
+
+def _seconds(plan: Plan) -> str:
+    seconds = plan.stats.seconds
+    return f" ({sum(seconds.values()):.2f} s)" if seconds else ""
+
+
+def _counted(things: Sequence[object], noun: str) -> str:
+    return f"{len(things)} {noun}" if len(things) == 1 else f"{len(things)} {noun}s"

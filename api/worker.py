@@ -1,0 +1,59 @@
+"""What runs in a child process: bytes in, bytes out, so that the parent never parses a large body."""
+
+from __future__ import annotations
+
+import ctypes
+import multiprocessing
+import os
+import signal
+import threading
+
+from gangfit.api import documents
+from gangfit.models import Node, PendingGang, Request, Snapshot
+from gangfit.solver import check as check_plan
+from gangfit.solver import solve as solve_snapshot
+
+_limit: ctypes.c_double | None = None
+
+
+def start(limit: ctypes.c_double) -> None:
+    """Set a child process up: warm the solver, die with the parent, leave Ctrl-C to it.
+
+    `limit` is shared with the parent: the time limit of the running solve in seconds, 0 while unknown.
+    """
+    global _limit
+    _limit = limit
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_follow_parent, daemon=True).start()
+    gang = PendingGang(name="g", members=1, request=Request(gpus=1))
+    solve_snapshot(Snapshot(nodes=(Node(name="n", gpus=1),), pending=(gang,)), search=False)
+
+
+def announce(time_limit_s: float) -> None:
+    """Tell the parent's watchdog how long the solve that begins now may take, in seconds."""
+    if _limit is not None:
+        _limit.value = time_limit_s
+
+
+def solve(body: bytes, search: bool = True, warning: str | None = None) -> bytes:
+    """Snapshot JSON → plan JSON. With a warning the plan carries it and is not called optimal. Raises InputError."""
+    snapshot = documents.snapshot(body)
+    announce(snapshot.policy.time_limit_s)
+    plan = solve_snapshot(snapshot, search=search)
+    if warning is not None:
+        plan = plan.model_copy(update={"warnings": (*plan.warnings, warning), "status": "feasible"})
+    return documents.dump(plan)
+
+
+def check(body: bytes) -> bytes:
+    """`{snapshot, plan}` JSON → check report JSON. Raises InputError."""
+    request = documents.check_request(body)
+    announce(request.snapshot.policy.time_limit_s)
+    return documents.dump(check_plan(request.snapshot, request.plan))
+
+
+def _follow_parent() -> None:
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)

@@ -1,0 +1,245 @@
+"""The merged model with victims: one joint choice of placements and of who gives way. Rules 8–11."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+
+import numpy as np
+from ortools.sat.python import cp_model
+
+from gangfit.solver.arrays import IntArray
+from gangfit.solver.classes import NodeClass, node_classes
+from gangfit.solver.merged import Merged, Sum
+from gangfit.solver.problem import UNLIMITED, Problem
+from gangfit.solver.rights import Right, started
+from gangfit.solver.tenants import UNBOUNDED
+
+
+def candidates(rights: Sequence[Right], count: int) -> list[int]:
+    """Victims that any of the rights reaches."""
+    reach = np.zeros(count, dtype=np.bool_)
+    for each in rights:
+        reach |= each.any
+    return np.flatnonzero(reach).tolist()
+
+
+def freed(problem: Problem, victims: Collection[int]) -> IntArray:
+    """(N, R): free amounts once the victims are gone."""
+    free = problem.free.copy()
+    for v in victims:
+        nodes, counts = problem.victims.nodes[v], problem.victims.counts[v]
+        free[nodes] += counts[:, None] * problem.victims.request[v]
+    free[problem.free == UNLIMITED] = UNLIMITED
+    return free
+
+
+class Joint(Merged):
+    """Merged model whose capacity rows grow with the victims that leave.
+
+    `rights` are those of the preemptors among `gangs`, which come in considered order. `lawful=False` leaves rule 10
+    out: the question whether everything fits when some of the victims in `only` stay (rule 11).
+    """
+
+    def __init__(
+        self,
+        problem: Problem,
+        gangs: Sequence[int],
+        rights: Sequence[Right],
+        single: Collection[int],
+        spread: bool,
+        only: Collection[int] | None = None,
+        lawful: bool = True,
+    ) -> None:
+        self.rights = list(rights)
+        self.victims = candidates(rights, len(problem.victims.gangs)) if only is None else sorted(only)
+        self._holders = _holders(problem, self.victims)
+        classes = _classes(problem, gangs, self.victims, self._holders, single)
+        self.evicted: dict[int, cp_model.IntVar] = {}
+        """e[v]: the running gang gives way."""
+        self.reclaimed: dict[tuple[int, int], cp_model.IntVar] = {}
+        """c[v, i]: it is reclaimed under the i-th right."""
+        super().__init__(problem, gangs, classes, spread)
+        self.tenant_limit()
+        if lawful:
+            self.victim_right()
+
+    def _members(self) -> None:
+        for v in self.victims:
+            self.evicted[v] = self.model.new_bool_var("")
+        super()._members()
+
+    def _held(self, k: int, r: int) -> list[tuple[int, int]]:
+        """(victim, amount of a resource that it holds on each node of a class)."""
+        request = self.problem.victims.request
+        held = [(v, count * int(request[v, r])) for v, count in self._holders.get(int(self.classes[k].nodes[0]), ())]
+        return [(v, amount) for v, amount in held if amount]
+
+    def node_capacity(self) -> None:
+        """Rule 2 over a class: slots of every request size, those that victims free counted when they leave."""
+        for k, group in enumerate(self.classes):
+            gangs = list(group.room)
+            for r in np.flatnonzero(self.problem.request[gangs].any(axis=0)):
+                asks = self.problem.request[gangs, r]
+                free = int(self.problem.free[group.nodes[0], r])
+                held = self._held(k, int(r))
+                for size in {int(a) for a in asks if a} | {1}:
+                    rows = [(int(a) // size, j) for a, j in zip(asks, gangs, strict=True) if a >= size]
+                    most = sum(c * min(int(self.problem.members[j]), group.size * group.room[j]) for c, j in rows)
+                    limit = free // size
+                    opened = self.opened.get(k)
+                    if most <= limit * (group.size if opened is None else 1):
+                        continue
+                    slots = [c for c, _ in rows]
+                    taken = cp_model.LinearExpr.weighted_sum([self.members[k, j] for _, j in rows], slots)
+                    if opened is not None:
+                        self.model.add(taken <= limit * opened)
+                        continue
+                    # ⌊(free + freed) / size⌋ ≤ ⌊free / size⌋ + Σ ⌈freed / size⌉
+                    more = Sum([-(-amount // size) * group.size * self.evicted[v] for v, amount in held])
+                    self.model.add(taken <= limit * group.size + more)
+
+    def tenant_limit(self) -> None:
+        """Rule 8: a tenant with a limit of which something starts stays within it."""
+        tenants = self.problem.tenants
+        starts = started(self.problem, self.gangs)
+        for t, r in zip(*np.nonzero((tenants.limit < UNBOUNDED) & (starts > 0)), strict=True):
+            left = self._leave(int(t), int(r))
+            self.model.add(int(tenants.use[t, r] + starts[t, r]) - left <= int(tenants.limit[t, r]))
+
+    def _leave(self, tenant: int, r: int) -> cp_model.LinearExprT:
+        """What victims of a tenant and all below it give back of a resource."""
+        below = self.problem.victims.tenant
+        total = self.problem.victims.total
+        chain = self.problem.tenants.chain
+        return Sum(
+            [int(total[v, r]) * e for v, e in self.evicted.items() if total[v, r] and tenant in chain(int(below[v]))]
+        )
+
+    def victim_right(self) -> None:
+        """Rule 10: every victim is an own one of some preemptor, or reclaimed under one right."""
+        within: dict[tuple[int, int], cp_model.IntVar] = {}
+        own = np.zeros(len(self.problem.victims.gangs), dtype=np.bool_)
+        for right in self.rights:
+            own |= right.own
+        for v, e in self.evicted.items():
+            claims = []
+            for i in self._claimants(v):
+                self.reclaimed[v, i] = claim = self.model.new_bool_var("")
+                claims.append(claim)
+                self.model.add_implication(claim, e)
+                self._within(v, i, within)
+                self._above(v, i)
+            if not own[v]:
+                self.model.add_bool_or([e.negated(), *claims])
+
+    def _claimants(self, v: int) -> list[int]:
+        """Rights by which a victim may be reclaimed; of one tenant and set of resources the first is the widest."""
+        seen: set[tuple[int, bytes]] = set()
+        result = []
+        for i, right in enumerate(self.rights):
+            key = int(self.problem.tenant_of[right.gang]), (self.problem.request[right.gang] > 0).tobytes()
+            if right.reclaim[v] and (key not in seen or right.gang == self.gangs[-1]):
+                seen.add(key)
+                result.append(i)
+        return result
+
+    def _within(self, v: int, i: int, within: dict[tuple[int, int], cp_model.IntVar]) -> None:
+        """The claim holds only if the preemptor's tenants are within quota, up to below the common ancestor."""
+        right, tenants = self.rights[i], self.problem.tenants
+        chain = tenants.below_ancestor(int(self.problem.tenant_of[right.gang]), int(self.problem.victims.tenant[v]))
+        for t in chain:
+            if (t, i) not in within:
+                within[t, i] = holds = self.model.new_bool_var("")
+                for r in np.flatnonzero(tenants.quota[t] < UNBOUNDED).tolist():
+                    after = int(tenants.use[t, r] + right.started[t, r]) - self._leave(t, r)
+                    self.model.add(after <= int(tenants.quota[t, r])).only_enforce_if(holds)
+            self.model.add_implication(self.reclaimed[v, i], within[t, i])
+
+    def _above(self, v: int, i: int) -> None:
+        """The claim holds only if the victim's tenants would be above quota with this one victim left running."""
+        right, tenants, victims = self.rights[i], self.problem.tenants, self.problem.victims
+        claim = self.reclaimed[v, i]
+        starts = started(self.problem, self.gangs)
+        asks = self.problem.request[right.gang] > 0
+        for t in tenants.below_ancestor(int(victims.tenant[v]), int(self.problem.tenant_of[right.gang])):
+            options = []
+            for r in np.flatnonzero(asks & (tenants.quota[t] < UNBOUNDED)).tolist():
+                option = self.model.new_bool_var("")
+                left = int(tenants.use[t, r] + starts[t, r] + victims.total[v, r]) - self._leave(t, r)
+                self.model.add(left >= int(tenants.quota[t, r]) + 1).only_enforce_if(option)
+                options.append(option)
+            self.model.add_bool_or([claim.negated(), *options])
+
+    def budget(self, lost: dict[int, int], broken: int, mine: Right | None) -> None:
+        """Victims that `mine` has no right to: at most `broken`, losing at most `lost` (priority → GPU-seconds)."""
+        victims = self.problem.victims
+        number = next((i for i, right in enumerate(self.rights) if right is mine), -1)
+        others: dict[int, cp_model.LinearExprT] = {}
+        for v, e in self.evicted.items():
+            if mine is not None and mine.own[v]:
+                continue
+            claim = self.reclaimed.get((v, number))
+            others[v] = e if claim is None else e - claim
+        for priority in {int(victims.priority[v]) for v in others}:
+            rows = [int(victims.lost[v]) * x for v, x in others.items() if victims.priority[v] == priority]
+            self.model.add(Sum(rows) <= lost.get(priority, 0))
+        self.model.add(Sum(list(others.values())) <= broken)
+
+    def lost_progress(self, priority: int) -> cp_model.LinearExpr:
+        """GPU-seconds lost by victims of one priority."""
+        victims = self.problem.victims
+        return Sum([int(victims.lost[v]) * e for v, e in self.evicted.items() if victims.priority[v] == priority])
+
+    def broken(self) -> cp_model.LinearExpr:
+        """Gangs that give way."""
+        return Sum(list(self.evicted.values()))
+
+    def cut(self, enough: Collection[int]) -> None:
+        """Rule 11: the given victims are enough, so no larger set that holds them all is lawful."""
+        inside = [self.evicted[v] for v in enough if v in self.evicted]
+        outside = [e for v, e in self.evicted.items() if v not in enough]
+        if len(inside) == len(enough):
+            self.model.add(Sum(outside) <= len(outside) * (len(inside) - Sum(inside)))
+
+    def _group(self, k: int, values: Sequence[int]) -> NodeClass:
+        """The class with the space of its victims that leave."""
+        gone = [v for v, e in self.evicted.items() if values[e.index]]
+        node = int(self.classes[k].nodes[0])
+        free = self.problem.free[node].copy()
+        for v, count in self._holders.get(node, ()):
+            if v in gone:
+                free += count * self.problem.victims.request[v]
+        free[self.problem.free[node] == UNLIMITED] = UNLIMITED
+        return replace(self.classes[k], free=free)
+
+    def _base_crossing(self, level: int, d: int) -> cp_model.LinearExprT:
+        """Running gangs that cross a domain's boundary, victims that leave not counted."""
+        base = int(self.problem.crossing[level][d])
+        crossing = self.problem.victims.crossing
+        return base - Sum([e for v, e in self.evicted.items() if d in crossing[v][level]])
+
+
+def _holders(problem: Problem, victims: Collection[int]) -> dict[int, tuple[tuple[int, int], ...]]:
+    """Node → (victim, members there)."""
+    holders: dict[int, list[tuple[int, int]]] = defaultdict(list)
+    for v in victims:
+        for n, count in zip(problem.victims.nodes[v].tolist(), problem.victims.counts[v].tolist(), strict=True):
+            holders[n].append((v, count))
+    return {n: tuple(held) for n, held in holders.items()}
+
+
+def _classes(
+    problem: Problem,
+    gangs: Sequence[int],
+    victims: Collection[int],
+    holders: dict[int, tuple[tuple[int, int], ...]],
+    single: Collection[int],
+) -> list[NodeClass]:
+    """Node classes by what is free, what could be free, and who would have to leave."""
+    numbers: dict[tuple[tuple[int, int], ...], int] = {}
+    marks = np.zeros(len(problem.node_names), dtype=np.int64)
+    for n, held in holders.items():
+        marks[n] = numbers.setdefault(held, len(numbers) + 1)
+    return node_classes(problem, gangs, single, free=freed(problem, victims), marks=marks)

@@ -1,0 +1,84 @@
+"""Rule 10: who may be preempted for whom."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from gangfit.solver.arrays import BoolArray, IntArray
+from gangfit.solver.problem import Problem
+from gangfit.solver.tenants import UNBOUNDED
+
+
+@dataclass(frozen=True)
+class Right:
+    """What one admitted gang may take."""
+
+    gang: int
+    own: BoolArray
+    """(V,): victims of lower priority, inside the tenant or, with `across: priority`, anywhere."""
+    reclaim: BoolArray
+    """(V,): gangs of other tenants that hold more than their quota before anyone leaves; the rows of rule 10 decide."""
+    started: IntArray
+    """(T, R): pending gangs admitted up to and including this one."""
+
+    @property
+    def any(self) -> BoolArray:
+        """(V,): victims that may come into question."""
+        return self.own | self.reclaim
+
+
+def rights(problem: Problem, admitted: Sequence[int], preemptors: Container[int]) -> list[Right]:
+    """The rights of the preemptors among the admitted gangs, which come in considered order."""
+    everyone = started(problem, admitted)
+    so_far = np.zeros_like(everyone)
+    result = []
+    for gang in admitted:
+        so_far[list(problem.tenants.chain(int(problem.tenant_of[gang])))] += problem.total[gang]
+        if gang in preemptors:
+            result.append(_right(problem, gang, so_far.copy(), everyone))
+    return result
+
+
+def _right(problem: Problem, gang: int, so_far: IntArray, everyone: IntArray) -> Right:
+    victims, tenants = problem.victims, problem.tenants
+    policy = problem.snapshot.policy.preemption
+    tenant = int(problem.tenant_of[gang])
+    own = np.zeros(len(victims.gangs), dtype=np.bool_)
+    reclaim = own.copy()
+    if problem.may_preempt[gang] and len(victims.gangs):
+        lower = victims.priority < problem.gangs[gang].priority
+        same = victims.tenant == tenant
+        if policy.within == "priority":
+            own |= same & lower
+        if policy.across == "priority":
+            own |= ~same & lower
+        if policy.across == "reclaim":
+            asks = problem.request[gang] > 0
+            count = len(tenants.names)
+            lends = [t != tenant and _may_lend(problem, tenant, t, asks, everyone) for t in range(count)]
+            reclaim = np.array(lends, dtype=np.bool_)[victims.tenant]
+    return Right(gang, own, reclaim, so_far)
+
+
+def _may_lend(problem: Problem, tenant: int, other: int, asks: BoolArray, started: IntArray) -> bool:
+    """Whether the other tenant is above quota, up to below the common ancestor, in something that is asked.
+
+    Victims only lower what it holds, so with all admitted gangs counted this can only turn false.
+    """
+    tenants = problem.tenants
+    for t in tenants.below_ancestor(other, tenant):
+        guarded = asks & (tenants.quota[t] < UNBOUNDED)
+        if not ((tenants.use[t] + started[t]) > tenants.quota[t])[guarded].any():
+            return False
+    return True
+
+
+def started(problem: Problem, gangs: Sequence[int]) -> IntArray:
+    """(T, R): what the given pending gangs take, per tenant and all above."""
+    result = np.zeros_like(problem.tenants.use)
+    for j in gangs:
+        result[list(problem.tenants.chain(int(problem.tenant_of[j])))] += problem.total[j]
+    return result
