@@ -6,9 +6,12 @@ from gangfit.models.plan import (
     Blocked,
     CheckReport,
     Considered,
+    Drain,
+    Fairness,
     Intact,
     Placement,
     Plan,
+    Preemption,
     Quality,
     Reason,
     Rule,
@@ -35,9 +38,9 @@ from gangfit.models.validation import amounts, overcommitted
 
 __all__ = [
     "DEFAULT_TENANT", "MAX_GANGS", "MAX_NODES", "NODE_LEVEL",
-    "Blocked", "CheckReport", "Checkpoint", "Considered", "Gang", "GangTopology", "Intact", "Level", "Node",
-    "PendingGang", "Placement", "Plan", "Policy", "PreemptionPolicy", "Quality", "Reason", "Request", "Rule",
-    "RunningGang", "Share", "Snapshot", "Stats", "Taint", "Tenant", "Tier", "TierValue", "Toleration", "Topology",
-    "Used", "Violation",
+    "Blocked", "CheckReport", "Checkpoint", "Considered", "Drain", "Fairness", "Gang", "GangTopology", "Intact",
+    "Level", "Node", "PendingGang", "Placement", "Plan", "Policy", "Preemption", "PreemptionPolicy", "Quality",
+    "Reason", "Request", "Rule", "RunningGang", "Share", "Snapshot", "Stats", "Taint", "Tenant", "Tier",
+    "TierValue", "Toleration", "Topology", "Used", "Violation",
     "amounts", "expand", "overcommitted",
 ]  # fmt: skip

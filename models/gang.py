@@ -71,6 +71,19 @@ class GangTopology(Frozen):
     """As few domains of this level as possible, before any other distance counts."""
 
 
+class Checkpoint(Frozen):
+    """How a running gang saves its progress."""
+
+    last_s: Instant | None = None
+    """Instant of the last complete checkpoint; null if there is none yet."""
+    interval_s: Annotated[int, Field(strict=True, ge=1, le=10**9)] | None = None
+    """Seconds between checkpoints."""
+    bytes: Annotated[int, Field(strict=True, ge=0, le=10**18)] | None = None
+    """Size of one checkpoint in bytes, over all members."""
+    write_gbps: Annotated[float, Field(strict=True, gt=0, le=10**6)] | None = None
+    """Write bandwidth of the whole gang in GB/s (10⁹ bytes)."""
+
+
 class Gang(Frozen):
     """What pending and running gangs have in common."""
 
@@ -94,6 +107,18 @@ class Gang(Frozen):
     """Taints the members accept."""
     gpu_model: Name | None = None
     """GPU model a node has to have; null accepts any."""
+    preemptible: Annotated[bool, Field(strict=True)] = True
+    """Whether the gang may be asked to give way while it runs."""
+    min_runtime_s: Seconds = 0
+    """Younger than this it is not preempted; 7,200 is a good value."""
+    grace_s: Seconds = 300
+    """Time between the request to stop (SIGTERM) and the end (SIGKILL)."""
+    restart_s: Seconds = 300
+    """Time a restart costs before the gang makes progress again."""
+    checkpoint: Checkpoint | None = None
+    """How it saves progress; null: a preempted gang starts over."""
+    preemptions: Annotated[int, Field(strict=True, ge=0, le=10**6)] = 0
+    """How often it has been preempted since its last complete checkpoint."""
 
 
 class PendingGang(Gang):
@@ -102,21 +127,6 @@ class PendingGang(Gang):
     preempted_s: Instant | None = None
     """Instant at which it last lost its nodes to another gang; for `policy.preemption.settle_s` after it the gang may
     not preempt. Null: never."""
-    preemptions: Annotated[int, Field(strict=True, ge=0, le=10**6)] = 0
-    """How often it has been preempted since its last complete checkpoint."""
-
-
-class Checkpoint(Frozen):
-    """How a running gang saves its progress."""
-
-    last_s: Instant | None = None
-    """Instant of the last complete checkpoint; null if there is none yet."""
-    interval_s: Annotated[int, Field(strict=True, ge=1, le=10**9)] | None = None
-    """Seconds between checkpoints."""
-    bytes: Annotated[int, Field(strict=True, ge=0, le=10**18)] | None = None
-    """Size of one checkpoint in bytes, over all members."""
-    write_gbps: Annotated[float, Field(strict=True, gt=0, le=10**6)] | None = None
-    """Write bandwidth of the whole gang in GB/s (10⁹ bytes)."""
 
 
 class RunningGang(Gang):
@@ -126,19 +136,7 @@ class RunningGang(Gang):
     """Node name → members on it; sums to `members`."""
     started_s: Instant = 0
     """Start instant, seconds since the epoch."""
-    preemptible: Annotated[bool, Field(strict=True)] = True
-    """Whether the gang may be asked to give way."""
-    min_runtime_s: Seconds = 0
-    """A gang younger than this is not preempted; 7,200 is a good value."""
-    grace_s: Seconds = 300
-    """Time between the request to stop (SIGTERM) and the end (SIGKILL)."""
-    restart_s: Seconds = 300
-    """Time a restart costs before the gang makes progress again."""
-    checkpoint: Checkpoint | None = None
-    """How it saves progress; null: a preempted gang starts over."""
     phase: Literal["running", "terminating"] = "running"
     """terminating: already asked to stop; its space may be promised (`starts_after`), its share no longer counts."""
     expected_end_s: Instant | None = None
     """When it ends by itself, or when a terminating gang is gone; default for the latter `time_s` + `grace_s`."""
-    preemptions: Annotated[int, Field(strict=True, ge=0, le=10**6)] = 0
-    """How often it has been preempted since its last complete checkpoint."""

@@ -7,9 +7,11 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from gangfit.models.scalars import Frozen, Members, Name
+from gangfit.models.scalars import Frozen, Instant, Members, Name
 
-Reason = Literal["capacity", "topology", "selector", "taint", "gpu_model", "competing", "undecided"]
+Reason = Literal[
+    "capacity", "topology", "selector", "taint", "gpu_model", "limit", "protected", "competing", "undecided"
+]
 """Why a gang waits. Closed list."""
 
 
@@ -17,7 +19,7 @@ class Tier(Frozen):
     """One tier of the lexicographic objective, on the plan that this answer carries."""
 
     name: str
-    """`admission`, `preferred`, `distance`, `uplinks` or `intact.<level>`."""
+    """`admission`, `lost.p<priority>`, `broken`, `preferred`, `distance`, `uplinks` or `intact.<level>`."""
     sense: Literal["max", "min"]
     """Whether more or less is better."""
     value: int
@@ -38,6 +40,8 @@ class Placement(Frozen):
     """Gang name."""
     roles: dict[Name, dict[Name, Members]]
     """Role → node → members. A gang without roles of its own has the one role `members`."""
+    starts_after_s: Instant | None = None
+    """When the nodes it waits for are given back by gangs that leave; null: at once."""
 
     def nodes(self) -> dict[str, int]:
         """Node → members, over all roles."""
@@ -55,11 +59,14 @@ class Blocked(Frozen):
     reason: Reason
     """capacity: too little room even alone; topology: fits, but not inside its required level; selector, taint,
     gpu_model: fits, but not on the nodes this rule leaves; competing: fits alone, not beside the gangs that go first;
-    undecided: time ran out before the question was settled."""
+    undecided: time ran out before the question was settled; limit: it would pass its tenant's limit; protected: it
+    would fit if running gangs were gone that may not be taken."""
     message: str
     """The reason with its figures."""
     counters: dict[str, int]
     """Nodes ruled out per rule, each node counted at the first rule that excludes it, and members that would fit."""
+    retry_at_s: Instant | None = None
+    """When the first running gang it has a claim on, but for its age, loses that protection."""
 
 
 class Considered(Frozen):
@@ -69,8 +76,53 @@ class Considered(Frozen):
     """Gang name."""
     admitted: bool
     """Whether it starts."""
+    group: Literal["within", "below", "surplus"] = "within"
+    """Its tenant's class at its turn: within quota after the start, still below quota, or surplus."""
+    share: float = 0.0
+    """Dominant share of its tenant at its turn, without the weight."""
     decided_by: Literal["greedy", "bound", "search", "limit"]
     """greedy: a packing was found; bound: a count rules it out; search: CP-SAT; limit: time ran out."""
+
+
+class Drain(Frozen):
+    """How a victim leaves."""
+
+    stop_s: Instant
+    """SIGTERM."""
+    saved_by_s: Instant | None
+    """When the checkpoint taken in the grace window is complete; null: none fits."""
+    kill_s: Instant
+    """SIGKILL."""
+    resume_from_s: Instant | None
+    """Instant whose state it resumes from; null: it starts over."""
+    lost_gpu_s: int
+    """GPU-seconds lost, restart included."""
+
+
+class Preemption(Frozen):
+    """One running gang that gives way."""
+
+    gang: Name
+    """The victim."""
+    for_gang: Annotated[Name, Field(alias="for")]
+    """The admitted gang it gives way to."""
+    reason: Literal["own", "priority", "reclaim"]
+    """own: lower priority in the same tenant; priority: the same in another; reclaim: its tenant is above quota."""
+    drain: Drain
+    """When and how it leaves."""
+
+
+class Fairness(Frozen):
+    """What one tenant holds."""
+
+    tenant: Name
+    """Tenant name."""
+    dominant_resource: str | None
+    """Resource of its largest share after the plan; null: it holds nothing."""
+    share_before: float
+    """Dominant share before the plan."""
+    share_after: float
+    """The same after it."""
 
 
 class Quality(Frozen):
@@ -121,10 +173,14 @@ class Plan(Frozen):
     """Lexicographic objective, first tier first."""
     placements: tuple[Placement, ...] = ()
     """Admitted gangs, in considered order."""
+    preemptions: tuple[Preemption, ...] = ()
+    """Running gangs that give way."""
     blocked: tuple[Blocked, ...] = ()
     """Gangs that wait, in considered order."""
     considered: tuple[Considered, ...] = ()
     """Steps of admission."""
+    fairness: tuple[Fairness, ...] = ()
+    """Per tenant, in the order of the snapshot."""
     quality: tuple[Quality, ...] = ()
     """Per admitted gang."""
     fragmentation: tuple[Intact, ...] = ()
@@ -143,6 +199,11 @@ Rule = Literal[
     "node_taints",
     "gpu_model",
     "required_level",
+    "tenant_limit",
+    "victim_eligible",
+    "victim_right",
+    "victim_needed",
+    "considered_order",
     "admission",
     "blocked_reason",
     "claims",

@@ -20,6 +20,8 @@ class Frozen(BaseModel):
         extra="forbid",
         allow_inf_nan=False,
         use_attribute_docstrings=True,
+        validate_by_name=True,
+        serialize_by_alias=True,
         hide_input_in_errors=False,
     )
 

@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from gangfit.solver.assignment import Assignment, Spread
 from gangfit.solver.bounds import Headroom, fits_alone
-from gangfit.solver.engine import Budget, run
+from gangfit.solver.engine import Budget
 from gangfit.solver.greedy.strategies import PLACES, Place, place_one
-from gangfit.solver.merged import merged
+from gangfit.solver.joint import candidates as reach
+from gangfit.solver.oracle import Answer, Preemption, cheapest_victims, fits, fits_with_victims
 from gangfit.solver.problem import Problem
+from gangfit.solver.rights import given_back, rights
 from gangfit.solver.space import Space
+from gangfit.solver.tenants import Order, Step
 
 Decision = Literal["greedy", "bound", "search", "limit"]
-
-MODEL_LIMIT = 200_000
-"""Most variables of a model that is handed to CP-SAT."""
-SHARE = 0.25
-"""Most of the remaining time that one question may take."""
 
 
 @dataclass(frozen=True)
@@ -28,8 +26,12 @@ class Admission:
 
     plans: dict[str, Assignment]
     """Greedy rule → a placement of all admitted gangs by that rule, as far as it got."""
-    decided: tuple[Decision, ...]
-    """(J,): how each gang's question was settled; `limit` = undecided."""
+    preemption: Preemption
+    """Victims of the admitted gangs."""
+    steps: tuple[Step, ...]
+    """Whose turn it was, and why."""
+    decided: dict[int, Decision]
+    """Gang → how its question was settled; `limit` = undecided."""
 
 
 @dataclass
@@ -40,10 +42,10 @@ class _Candidate:
     assignment: Assignment
     space: Space
 
-    def offer(self, problem: Problem, gang: int, places: Iterable[Place]) -> Spread | None:
+    def offer(self, gang: int, places: Iterable[Place]) -> Spread | None:
         """A spread for the gang in the space this plan leaves."""
         for place in places:
-            spread = place_one(problem, self.space, place, gang)
+            spread = place_one(self.space.problem, self.space, place, gang)
             if spread is not None:
                 return spread
         return None
@@ -57,83 +59,141 @@ def admit(problem: Problem, budget: Budget | None, progress: Callable[[str], Non
     """Ask every gang in considered order whether it can start jointly with all admitted before it.
 
     The greedy rules grow a plan each, in step; one that places the gang says yes, counts say no, CP-SAT decides the
-    rest. A rule whose plan has no room goes on from a plan that has. So the admitted vector is never worse than any
-    greedy's, and where it is the same, that greedy's own plan is among `plans`. Without a budget CP-SAT isn't asked:
-    what greedy and counting leave open stays undecided.
+    rest, with victims where free space isn't enough. A rule whose plan has no room goes on from a plan that has. So the
+    admitted vector is never worse than any greedy's, and where it is the same, that greedy's own plan is among `plans`.
+    Without a budget CP-SAT isn't asked: what greedy and counting leave open stays undecided.
     """
-    headroom = Headroom(problem)
-    candidates = {name: _Candidate(place, {}, Space(problem)) for name, place in PLACES.items()}
-    decided: list[Decision] = []
-    for gang in range(len(problem.gangs)):
-        if headroom.rules_out(gang) or not fits_alone(problem, gang):
-            decided.append("bound")
-            continue
-        offers = {name: c.offer(problem, gang, [c.place]) for name, c in candidates.items()}
-        if not any(offers.values()):
-            offers = {name: c.offer(problem, gang, PLACES.values()) for name, c in candidates.items()}
-        how: Decision = "greedy"
-        if not any(offers.values()):
-            progress(f"admission: asking CP-SAT about {problem.gangs[gang].name!r} ({gang + 1}/{len(problem.gangs)})")
-            admitted = next(iter(candidates.values())).assignment
-            how, found = _ask(problem, [*admitted, gang], budget)
-            if found is not None:
-                for candidate in candidates.values():
-                    candidate.assignment, candidate.space = dict(found), Space.after(problem, found)
+    loop = _Loop(problem, budget, progress, problem.order())
+    while (gang := loop.order.next()) is not None:
+        loop.consider(gang)
+    plans = {name: candidate.assignment for name, candidate in loop.candidates.items()}
+    return Admission(plans, loop.preemption, tuple(loop.steps), loop.decided)
+
+
+@dataclass
+class _Loop:
+    problem: Problem
+    budget: Budget | None
+    progress: Callable[[str], None]
+    order: Order
+    preemption: Preemption = field(default_factory=Preemption)
+    admitted: list[int] = field(default_factory=list)
+    """In considered order."""
+    steps: list[Step] = field(default_factory=list)
+    decided: dict[int, Decision] = field(default_factory=dict)
+    candidates: dict[str, _Candidate] = field(init=False)
+    headroom: Headroom = field(init=False)
+    """Counts on free space and all that preemptors could free."""
+
+    def __post_init__(self) -> None:
+        self.candidates = {name: _Candidate(place, {}, Space(self.problem)) for name, place in PLACES.items()}
+        self.headroom = Headroom(self.problem)
+
+    def consider(self, gang: int) -> None:
+        """One gang's turn: in free space, else with victims."""
+        self.steps.append(self.order.step(gang))
+        how, yes = self._in_free_space(gang)
+        if not yes:
+            with_victims, yes = self._with_victims(gang)
+            how = "limit" if how == "limit" and not yes else with_victims or how
+        self.decided[gang] = how
+        if yes:
+            self.admitted.append(gang)
+            self.headroom.take(gang)
+        self.order.settle(gang, yes)
+
+    def _in_free_space(self, gang: int) -> tuple[Decision, bool]:
+        """Beside all admitted, without losses beyond those of their victims."""
+        preempting = bool(self.preemption.preemptors)
+        within = self.order.within_limit(gang, given_back(self.problem, self.preemption.victims))
+        if self.headroom.rules_out(gang) or not (within or preempting):
+            return "bound", False
+        if within and self._offers(gang):
+            return "greedy", True
+        if not preempting:
+            if not fits_alone(self.problem, gang):
+                return "bound", False
+            self.progress(f"admission: asking CP-SAT about {self.problem.gangs[gang].name!r}")
+            answer = fits(self.problem, [*self.admitted, gang], self.budget)
         else:
-            _agree(problem, candidates, offers, gang)
-        decided.append(how)
-        if gang in next(iter(candidates.values())).assignment:
-            headroom.take(gang)
-    return Admission({name: c.assignment for name, c in candidates.items()}, tuple(decided))
+            self.progress(f"admission: asking CP-SAT about {self.problem.gangs[gang].name!r} beside victims")
+            answer = fits_with_victims(self.problem, [*self.admitted, gang], self.preemption, False, self.budget)
+        if answer.verdict == "yes":
+            self.preemption.victims = answer.victims
+            self._restart(answer.assignment)
+        return ("limit" if answer.verdict == "limit" else "search"), answer.verdict == "yes"
+
+    def _offers(self, gang: int) -> bool:
+        """Whether a candidate has room; then every candidate takes the gang, by its own rule where that finds room."""
+        found = {name: c.offer(gang, [c.place]) for name, c in self.candidates.items()}
+        if not any(found.values()):
+            found = {name: c.offer(gang, PLACES.values()) for name, c in self.candidates.items()}
+        if not any(found.values()):
+            return False
+        for name, candidate in self.candidates.items():
+            spread = found[name] or candidate.offer(gang, PLACES.values())
+            if spread is not None:
+                candidate.add(gang, spread)
+        host = next(c for c in self.candidates.values() if gang in c.assignment)
+        for candidate in self.candidates.values():
+            if gang not in candidate.assignment:
+                candidate.assignment, candidate.space = dict(host.assignment), host.space.copy()
+        return True
+
+    def _with_victims(self, gang: int) -> tuple[Decision | None, bool]:
+        """With victims of its own; None: it has no right over anyone."""
+        gangs = [*self.admitted, gang]
+        preemptors = self.preemption.preemptors | {gang}
+        held = rights(self.problem, gangs, preemptors)
+        if not held[-1].any.any():
+            return None, False
+        most = self.problem.without(reach(held, len(self.problem.victims.gangs)))
+        if not fits_alone(most, gang):
+            return None, False
+        headroom = Headroom(most)
+        for other in self.admitted:
+            headroom.take(other)
+        if headroom.rules_out(gang):
+            return "bound", False
+        if self.budget is None:
+            return "limit", False
+        self.progress(f"admission: asking CP-SAT for victims of {self.problem.gangs[gang].name!r}")
+        answer = fits_with_victims(self.problem, gangs, self.preemption, True, self.budget)
+        if answer.verdict != "yes":
+            return ("limit" if answer.verdict == "limit" else "search"), False
+        return "search", self._preempt(gangs, preemptors, answer, headroom)
+
+    def _preempt(self, gangs: list[int], preemptors: frozenset[int], answer: Answer, headroom: Headroom) -> bool:
+        assert self.budget is not None
+        cheapest = cheapest_victims(self.problem, gangs, preemptors, answer, self.preemption.cuts, self.budget)
+        if cheapest is None:
+            return False
+        assignment, self.preemption = cheapest
+        self._restart(assignment)
+        self.headroom = headroom
+        return True
+
+    def _restart(self, assignment: Assignment) -> None:
+        """Every candidate goes on from a plan of the oracle."""
+        reduced = self.problem.without(self.preemption.victims)
+        for candidate in self.candidates.values():
+            candidate.assignment, candidate.space = dict(assignment), Space.after(reduced, assignment)
 
 
-def _agree(problem: Problem, candidates: dict[str, _Candidate], offers: dict[str, Spread | None], gang: int) -> None:
-    """Every candidate takes the gang: by its own offer, by another rule, or by going on from a plan that has room."""
-    for name, candidate in candidates.items():
-        spread = offers[name] or candidate.offer(problem, gang, PLACES.values())
-        if spread is not None:
-            candidate.add(gang, spread)
-    host = next(c for c in candidates.values() if gang in c.assignment)
-    for candidate in candidates.values():
-        if gang not in candidate.assignment:
-            candidate.assignment, candidate.space = dict(host.assignment), host.space.copy()
+def fill_leftover(problem: Problem, assignment: Assignment, admission: Admission) -> Assignment:
+    """Undecided gangs that fit the space a plan leaves, and their tenants' limits, start after all.
 
-
-def _ask(problem: Problem, gangs: list[int], budget: Budget | None) -> tuple[Decision, Assignment | None]:
-    """CP-SAT on the merged model; classes whose counts can't be handed out are split and the question asked again."""
-    if budget is None:
-        return "limit", None
-    single: set[int] = set()
-    while True:
-        model = merged(problem, gangs, single, spread=False)
-        if not model.feasible:
-            return "search", None
-        if len(model.members) > MODEL_LIMIT:
-            return "limit", None
-        outcome = run(model.model, budget, SHARE)
-        if outcome.status == "infeasible":
-            return "search", None
-        if outcome.values is None:
-            return "limit", None
-        found, failed = model.decode(outcome.values, budget)
-        if found is not None:
-            return "search", found
-        fresh = {int(n) for group in failed if group.size > 1 for n in group.nodes}
-        if not fresh:
-            return "limit", None
-        single |= fresh
-
-
-def fill_leftover(
-    problem: Problem, assignment: Assignment, decided: tuple[Decision, ...]
-) -> tuple[Assignment, tuple[Decision, ...]]:
-    """Undecided gangs that fit the space a plan leaves start after all: the plan and decisions with them added."""
-    space = Space.after(problem, assignment)
-    filled, settled = dict(assignment), list(decided)
-    for gang in [j for j, how in enumerate(decided) if how == "limit"]:
-        spread = next((s for s in (place_one(problem, space, p, gang) for p in PLACES.values()) if s is not None), None)
-        if spread is not None:
-            filled[gang] = spread
-            space.take(gang, spread)
-            settled[gang] = "greedy"
-    return filled, tuple(settled)
+    Returns the assignment with the first such gang in considered order added, or the same assignment.
+    """
+    space = Space.after(problem.without(admission.preemption.victims), assignment)
+    order = problem.order()
+    while (gang := order.next()) is not None:
+        starts = gang in assignment
+        if not starts and admission.decided.get(gang) == "limit":
+            within = order.within_limit(gang, given_back(problem, admission.preemption.victims))
+            offers = (place_one(space.problem, space, place, gang) for place in PLACES.values()) if within else iter(())
+            spread = next((s for s in offers if s is not None), None)
+            if spread is not None:
+                return {**assignment, gang: spread}
+        order.settle(gang, starts)
+    return assignment

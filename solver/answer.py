@@ -7,8 +7,8 @@ from importlib.metadata import version
 import numpy as np
 
 from gangfit.models import (
-    Blocked,
     Considered,
+    Fairness,
     Intact,
     Placement,
     Plan,
@@ -16,11 +16,15 @@ from gangfit.models import (
     Stats,
     Tier,
 )
-from gangfit.solver.admission import Decision
+from gangfit.solver.admission import Admission, Decision
 from gangfit.solver.arrays import IntArray
-from gangfit.solver.assignment import Assignment, intact_domains, touched
+from gangfit.solver.assignment import Assignment, considered, intact_domains, touched
+from gangfit.solver.drain import preempted, starts_after
 from gangfit.solver.explain import explain
+from gangfit.solver.oracle import Preemption
 from gangfit.solver.problem import Problem
+from gangfit.solver.rights import given_back, started
+from gangfit.solver.tenants import Step
 from gangfit.solver.tiers import TierResult
 
 ROLE = "members"
@@ -28,40 +32,86 @@ ROLE = "members"
 
 
 def answer(
-    problem: Problem, assignment: Assignment, decided: tuple[Decision, ...], results: list[TierResult], stats: Stats
+    problem: Problem, assignment: Assignment, admitted: Admission, results: list[TierResult], stats: Stats
 ) -> Plan:
     """The plan of an assignment."""
     counts = touched(problem, assignment)
-    blocked = tuple(
-        explain(problem, j, decided[j] == "limit") for j in range(len(problem.gangs)) if j not in assignment
-    )
-    tiers = _tiers(problem, assignment, blocked, decided, results, counts)
+    steps = considered(problem, assignment)
+    order = [step.gang for step in steps]
+    gangs = [j for j in order if j in assignment]
+    preemption = admitted.preemption
+    undecided = {j for j, how in admitted.decided.items() if how == "limit"}
+    waits = starts_after(problem, assignment, preemption.victims)
+    tiers = _tiers(problem, assignment, admitted, results, counts)
     return Plan(
         status="optimal" if all(tier.proof for tier in tiers) else "feasible",
         tiers=tiers,
-        placements=tuple(_placement(problem, assignment, j) for j in sorted(assignment)),
-        blocked=blocked,
-        considered=tuple(
-            Considered(gang=gang.name, admitted=j in assignment, decided_by=decided[j])
-            for j, gang in enumerate(problem.gangs)
-        ),
-        quality=tuple(_quality(problem, counts, j) for j in sorted(assignment)),
+        placements=tuple(_placement(problem, assignment, j, waits.get(j)) for j in gangs),
+        preemptions=preempted(problem, gangs, assignment, preemption) if preemption.victims else (),
+        blocked=tuple(explain(problem, j, j in undecided) for j in order if j not in assignment),
+        considered=tuple(_step(problem, step, step.gang in assignment, admitted.decided[step.gang]) for step in steps),
+        fairness=_fairness(problem, gangs, preemption),
+        quality=tuple(_quality(problem, counts, j) for j in gangs),
         fragmentation=_fragmentation(problem, assignment),
         warnings=problem.warnings,
         stats=stats.model_copy(update={"versions": {name: version(name) for name in ("gangfit", "ortools")}}),
     )
 
 
+def _step(problem: Problem, step: Step, admitted: bool, decided: Decision) -> Considered:
+    return Considered(
+        gang=problem.gangs[step.gang].name,
+        admitted=admitted,
+        group=step.group,
+        share=float(step.share),
+        decided_by=decided,
+    )
+
+
+def _fairness(problem: Problem, gangs: list[int], preemption: Preemption) -> tuple[Fairness, ...]:
+    tenants = problem.tenants
+    after = tenants.use + started(problem, gangs) - given_back(problem, preemption.victims)
+    result = []
+    for t, name in enumerate(tenants.names):
+        resource, share = tenants.dominant(t, after)
+        result.append(
+            Fairness(
+                tenant=name,
+                dominant_resource=None if resource < 0 else problem.resources[resource],
+                share_before=float(tenants.dominant(t, tenants.use)[1]),
+                share_after=float(share),
+            )
+        )
+    return tuple(result)
+
+
+def _lost_tiers(problem: Problem, preemption: Preemption) -> list[Tier]:
+    """Tier 2: losses of the priorities that have victims, then gangs broken."""
+    priorities = sorted({int(problem.victims.priority[v]) for v in preemption.victims}, reverse=True)
+    rows = [(f"lost.p{p}", preemption.lost[p], preemption.bounds[p]) for p in priorities]
+    rows.append(("broken", preemption.broken, preemption.broken_bound))
+    return [
+        Tier(
+            name=name,
+            sense="min",
+            value=value,
+            bound=bound,
+            gap=(value - bound) / max(value, 1),
+            proof=None if bound < value else "search" if value else "bound",
+        )
+        for name, value, bound in rows
+    ]
+
+
 def _tiers(
     problem: Problem,
     assignment: Assignment,
-    blocked: tuple[Blocked, ...],
-    decided: tuple[Decision, ...],
+    admitted: Admission,
     results: list[TierResult],
     counts: IntArray,
 ) -> tuple[Tier, ...]:
-    undecided = sum(gang.reason == "undecided" for gang in blocked)
-    searched = "search" in decided
+    undecided = sum(how == "limit" for how in admitted.decided.values())
+    searched = "search" in admitted.decided.values()
     first = Tier(
         name="admission",
         sense="max",
@@ -77,7 +127,11 @@ def _tiers(
         "preferred": int(counts[at[at >= 0], placed[at >= 0]].sum()),
         "distance": int((weights[:, None] * counts).sum()),
     }
-    return first, *(
+    return (first, *_lost_tiers(problem, admitted.preemption), *_later_tiers(results, touches))
+
+
+def _later_tiers(results: list[TierResult], touches: dict[str, int]) -> tuple[Tier, ...]:
+    return tuple(
         Tier(
             name=result.name,
             sense="min",
@@ -90,12 +144,12 @@ def _tiers(
     )
 
 
-def _placement(problem: Problem, assignment: Assignment, gang: int) -> Placement:
+def _placement(problem: Problem, assignment: Assignment, gang: int, starts_after_s: int | None) -> Placement:
     spread = assignment[gang]
     nodes = {
         problem.node_names[n]: count for n, count in zip(spread.nodes.tolist(), spread.counts.tolist(), strict=True)
     }
-    return Placement(gang=problem.gangs[gang].name, roles={ROLE: nodes})
+    return Placement(gang=problem.gangs[gang].name, roles={ROLE: nodes}, starts_after_s=starts_after_s)
 
 
 def _quality(problem: Problem, counts: IntArray, gang: int) -> Quality:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Collection, Container, Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -83,32 +83,34 @@ def _flat(assignment: Assignment) -> tuple[IntArray, IntArray]:
 
 
 def preferred_level(problem: Problem, counts: IntArray) -> int:
-    """Tier 2 from `touched`: Σ (domains touched at the preferred level − 1)."""
+    """Tier 3 from `touched`: Σ (domains touched at the preferred level − 1)."""
     placed = (counts[-1] > 0) & (problem.preferred >= 0)
     j = np.flatnonzero(placed)
     return int((counts[problem.preferred[j], j] - 1).sum())
 
 
 def tree_distance(problem: Problem, counts: IntArray) -> int:
-    """Tier 3 from `touched`: Σ weight × (domains touched − 1)."""
+    """Tier 4 from `touched`: Σ weight × (domains touched − 1)."""
     extra = np.maximum(counts - 1, 0).sum(axis=1)
     return sum(int(weight) * int(value) for weight, value in zip(problem.tree.weights, extra, strict=True))
 
 
-def shared_uplinks(problem: Problem, assignment: Assignment) -> int:
-    """Tier 4: Σ over domains of the named levels of max(0, gangs crossing the boundary − 1)."""
+def shared_uplinks(problem: Problem, assignment: Assignment, victims: Collection[int] = ()) -> int:
+    """Tier 5: Σ over domains of the named levels of max(0, gangs crossing the boundary − 1), victims not counted."""
     gangs, nodes = _flat(assignment)
     total = 0
     for level in range(problem.tree.named):
         pairs = _pairs(problem, gangs, nodes, level)
         spread = np.bincount(pairs.gangs, minlength=1)[pairs.gangs] > 1
         crossing = problem.crossing[level] + np.bincount(pairs.domains[spread], minlength=problem.tree.domains(level))
+        for v in victims:
+            crossing[list(problem.victims.crossing[v][level])] -= 1
         total += int(np.maximum(crossing - 1, 0).sum())
     return total
 
 
 def intact_domains(problem: Problem, assignment: Assignment) -> tuple[int, ...]:
-    """Tiers 5: intact domains lost per level, coarse → fine, node last."""
+    """Tiers 6: intact domains lost per level, coarse → fine, node last."""
     _, nodes = _flat(assignment)
     hosts = nodes[problem.intact[nodes]]
     return tuple(
@@ -122,13 +124,13 @@ def tier_names(problem: Problem) -> tuple[str, ...]:
     return ("preferred", "distance", "uplinks", *(f"intact.{level}" for level in problem.tree.levels))
 
 
-def tier_values(problem: Problem, assignment: Assignment) -> tuple[int, ...]:
+def tier_values(problem: Problem, assignment: Assignment, victims: Collection[int] = ()) -> tuple[int, ...]:
     """Values of the tiers after admission, in the order of `tier_names`."""
     counts = touched(problem, assignment)
     return (
         preferred_level(problem, counts),
         tree_distance(problem, counts),
-        shared_uplinks(problem, assignment),
+        shared_uplinks(problem, assignment, victims),
         *intact_domains(problem, assignment),
     )
 

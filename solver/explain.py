@@ -79,10 +79,14 @@ def _message(problem: Problem, gang: int, reason: Reason, counters: dict[str, in
             )
         case "capacity":
             return f"{members}: the free space of the nodes it may use holds {fit}"
+        case "limit":
+            return f"{members} would take tenant {wanted.tenant!r}, or one above it, past its limit"
+        case "protected":
+            return f"{members}: free space holds {fit}; the rest is held by gangs that it may not preempt"
         case "competing":
             return f"{members} fit alone ({fit} would), but not beside the gangs that go first"
         case "undecided":
-            return f"{members} fit alone ({fit} would); time ran out before it was settled whether beside the rest"
+            return f"{members}: {fit} would fit alone; time ran out before the question was settled"
 
 
 def _request(problem: Problem, gang: int) -> str:

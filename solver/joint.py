@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 from ortools.sat.python import cp_model
 
-from gangfit.solver.arrays import IntArray
+from gangfit.solver.assignment import Assignment
 from gangfit.solver.classes import NodeClass, node_classes
 from gangfit.solver.merged import Merged, Sum
 from gangfit.solver.problem import UNLIMITED, Problem
@@ -23,16 +23,6 @@ def candidates(rights: Sequence[Right], count: int) -> list[int]:
     for each in rights:
         reach |= each.any
     return np.flatnonzero(reach).tolist()
-
-
-def freed(problem: Problem, victims: Collection[int]) -> IntArray:
-    """(N, R): free amounts once the victims are gone."""
-    free = problem.free.copy()
-    for v in victims:
-        nodes, counts = problem.victims.nodes[v], problem.victims.counts[v]
-        free[nodes] += counts[:, None] * problem.victims.request[v]
-    free[problem.free == UNLIMITED] = UNLIMITED
-    return free
 
 
 class Joint(Merged):
@@ -108,7 +98,7 @@ class Joint(Merged):
             left = self._leave(int(t), int(r))
             self.model.add(int(tenants.use[t, r] + starts[t, r]) - left <= int(tenants.limit[t, r]))
 
-    def _leave(self, tenant: int, r: int) -> cp_model.LinearExprT:
+    def _leave(self, tenant: int, r: int) -> cp_model.LinearExpr:
         """What victims of a tenant and all below it give back of a resource."""
         below = self.problem.victims.tenant
         total = self.problem.victims.total
@@ -203,9 +193,19 @@ class Joint(Merged):
         if len(inside) == len(enough):
             self.model.add(Sum(outside) <= len(outside) * (len(inside) - Sum(inside)))
 
+    def hint(self, assignment: Assignment, victims: Collection[int] = ()) -> None:
+        """As in `Merged`, with the victims that leave."""
+        super().hint(assignment)
+        for v, e in self.evicted.items():
+            self.model.add_hint(e, v in victims)
+
+    def leaving(self, values: Sequence[int]) -> frozenset[int]:
+        """Victims of a solution."""
+        return frozenset(v for v, e in self.evicted.items() if values[e.index])
+
     def _group(self, k: int, values: Sequence[int]) -> NodeClass:
         """The class with the space of its victims that leave."""
-        gone = [v for v, e in self.evicted.items() if values[e.index]]
+        gone = self.leaving(values)
         node = int(self.classes[k].nodes[0])
         free = self.problem.free[node].copy()
         for v, count in self._holders.get(node, ()):
@@ -214,11 +214,10 @@ class Joint(Merged):
         free[self.problem.free[node] == UNLIMITED] = UNLIMITED
         return replace(self.classes[k], free=free)
 
-    def _base_crossing(self, level: int, d: int) -> cp_model.LinearExprT:
+    def _base_crossing(self, level: int, d: int) -> cp_model.LinearExpr:
         """Running gangs that cross a domain's boundary, victims that leave not counted."""
-        base = int(self.problem.crossing[level][d])
         crossing = self.problem.victims.crossing
-        return base - Sum([e for v, e in self.evicted.items() if d in crossing[v][level]])
+        return super()._base_crossing(level, d) - Sum([e for v, e in self.evicted.items() if d in crossing[v][level]])
 
 
 def _holders(problem: Problem, victims: Collection[int]) -> dict[int, tuple[tuple[int, int], ...]]:
@@ -242,4 +241,4 @@ def _classes(
     marks = np.zeros(len(problem.node_names), dtype=np.int64)
     for n, held in holders.items():
         marks[n] = numbers.setdefault(held, len(numbers) + 1)
-    return node_classes(problem, gangs, single, free=freed(problem, victims), marks=marks)
+    return node_classes(problem, gangs, single, free=problem.without(victims).free, marks=marks)

@@ -253,9 +253,9 @@ class Merged:
         """The class as its counts are handed out."""
         return self.classes[k]
 
-    def _base_crossing(self, level: int, d: int) -> cp_model.LinearExprT:
+    def _base_crossing(self, level: int, d: int) -> cp_model.LinearExpr:
         """Running gangs that cross a domain's boundary."""
-        return int(self.problem.crossing[level][d])
+        return Sum([int(self.problem.crossing[level][d])])
 
     def decode(self, values: Sequence[int], budget: Budget) -> tuple[Assignment | None, list[NodeClass]]:
         """Counts → nodes. Returns the assignment, or None and the classes whose counts can't be handed out."""

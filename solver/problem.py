@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -127,6 +127,36 @@ class Problem:
         """(J, R): members × request."""
         result: IntArray = self.request * self.members[:, None]
         return result
+
+    def without(self, victims: Collection[int]) -> Problem:
+        """The round with these victims gone. What was intact before the plan stays as it was."""
+        if not victims:
+            return self
+        free = self.free.copy()
+        crossing = tuple(level.copy() for level in self.crossing)
+        for v in victims:
+            nodes, counts = self.victims.nodes[v], self.victims.counts[v]
+            free[nodes] += counts[:, None] * self.victims.request[v]
+            for level, domains in enumerate(self.victims.crossing[v]):
+                crossing[level][list(domains)] -= 1
+        free[self.free == UNLIMITED] = UNLIMITED
+        return replace(self, free=free, crossing=crossing)
+
+    def empty(self) -> Problem:
+        """The round with every running gang gone, eligible or not."""
+        free = self.free.copy()
+        column = {resource: r for r, resource in enumerate(self.resources)}
+        index = {name: n for n, name in enumerate(self.node_names)}
+        for gang in self.snapshot.running:
+            if gang.phase == "terminating":
+                continue
+            asks = np.zeros(len(column), dtype=np.int64)
+            for resource, amount in amounts(gang.request).items():
+                asks[column[resource]] = amount or 0
+            for name, count in gang.placement.items():
+                free[index[name]] += count * asks
+        free[self.free == UNLIMITED] = UNLIMITED
+        return replace(self, free=free)
 
     def order(self) -> Order:
         """A fresh order of consideration."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Sequence
+from collections.abc import Collection, Container, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -82,3 +82,41 @@ def started(problem: Problem, gangs: Sequence[int]) -> IntArray:
     for j in gangs:
         result[list(problem.tenants.chain(int(problem.tenant_of[j])))] += problem.total[j]
     return result
+
+
+def given_back(problem: Problem, victims: Iterable[int]) -> IntArray:
+    """(T, R): what victims hold, per tenant and all above."""
+    result = np.zeros_like(problem.tenants.use)
+    for v in victims:
+        result[list(problem.tenants.chain(int(problem.victims.tenant[v])))] += problem.victims.total[v]
+    return result
+
+
+def claims(
+    problem: Problem, gangs: Sequence[int], held: Sequence[Right], victims: Collection[int]
+) -> dict[int, list[int]]:
+    """Victim → rights (by position) that may reclaim it, with all victims gone."""
+    back = given_back(problem, victims)
+    starts = started(problem, gangs)
+    return {
+        v: [
+            i
+            for i, r in enumerate(held)
+            if r.reclaim[v] and _within(problem, r, v, back) and _above(problem, r, v, starts - back)
+        ]
+        for v in victims
+    }
+
+
+def _within(problem: Problem, right: Right, v: int, back: IntArray) -> bool:
+    tenants = problem.tenants
+    chain = list(tenants.below_ancestor(int(problem.tenant_of[right.gang]), int(problem.victims.tenant[v])))
+    return bool((tenants.use[chain] + right.started[chain] - back[chain] <= tenants.quota[chain]).all())
+
+
+def _above(problem: Problem, right: Right, v: int, change: IntArray) -> bool:
+    tenants, asks = problem.tenants, problem.request[right.gang] > 0
+    chain = tenants.below_ancestor(int(problem.victims.tenant[v]), int(problem.tenant_of[right.gang]))
+    return all(
+        bool(((tenants.use[t] + change[t] + problem.victims.total[v]) > tenants.quota[t])[asks].any()) for t in chain
+    )

@@ -7,10 +7,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from gangfit.models import Plan, Snapshot, Stats
-from gangfit.solver.admission import admit, fill_leftover
+from gangfit.solver.admission import Admission, admit, fill_leftover
 from gangfit.solver.answer import answer
-from gangfit.solver.assignment import Assignment, Spread, rank, tier_names, tier_values
+from gangfit.solver.assignment import Assignment, Spread, considered, rank, tier_names, tier_values
 from gangfit.solver.checker import check
+from gangfit.solver.contested import ContestedImprovement
 from gangfit.solver.engine import Budget
 from gangfit.solver.greedy import STRATEGIES
 from gangfit.solver.problem import Problem, encode
@@ -49,17 +50,16 @@ def solve(snapshot: Snapshot, *, search: bool = True, on_progress: Callable[[str
     progress(f"{len(problem.node_names)} nodes, {len(problem.gangs)} pending gangs")
     admitted = admit(problem, budget, progress)
     baseline = min(admitted.plans, key=lambda name: rank(problem, admitted.plans[name]))
-    assignment, decided = admitted.plans[baseline], admitted.decided
+    assignment = admitted.plans[baseline]
     clock.lap("admission")
     while True:
         before = rank(problem, assignment)
-        improvement = Improvement(problem, assignment, budget, progress)
+        improvement = _improvement(problem, assignment, admitted, budget, progress)
         results = improvement.run()
-        assignment, settled = fill_leftover(problem, improvement.assignment, decided)
-        if settled == decided:
+        assignment = fill_leftover(problem, improvement.assignment, admitted)
+        if len(assignment) == len(improvement.assignment):
             break
         # More gangs start than the tiers were solved for: their bounds are no longer about this plan.
-        decided = settled
     clock.lap("tiers")
     nodes, gangs, _ = problem.size
     stats = Stats(
@@ -67,7 +67,7 @@ def solve(snapshot: Snapshot, *, search: bool = True, on_progress: Callable[[str
         baseline=baseline,
         improved=rank(problem, assignment) < before,
     )
-    plan = answer(problem, assignment, decided, results, stats)
+    plan = answer(problem, assignment, admitted, results, stats)
     clock.lap("answer")
     report = check(snapshot, plan)
     clock.lap("check")
@@ -77,6 +77,20 @@ def solve(snapshot: Snapshot, *, search: bool = True, on_progress: Callable[[str
         return plan
     seconds = {stage: round(value, 6) for stage, value in clock.seconds.items()}
     return plan.model_copy(update={"stats": plan.stats.model_copy(update={"seconds": seconds})})
+
+
+def _improvement(
+    problem: Problem,
+    assignment: Assignment,
+    admitted: Admission,
+    budget: Budget | None,
+    progress: Callable[[str], None],
+) -> Improvement | ContestedImprovement:
+    preemption = admitted.preemption
+    if not preemption.victims:
+        return Improvement(problem, assignment, budget, progress)
+    gangs = [step.gang for step in considered(problem, assignment) if step.gang in assignment]
+    return ContestedImprovement(problem, gangs, preemption, assignment, budget, progress)
 
 
 @dataclass(frozen=True)

@@ -154,12 +154,15 @@ class Order:
         resource, share = self.tenants.dominant(tenant, self.use)
         return Step(gang, CLASSES[self._class(tenant, gang)], resource, share)
 
-    def within_limit(self, gang: int) -> bool:
-        """Whether the tenant, and all above it, stay within their limits if the gang starts and nobody leaves."""
+    def within_limit(self, gang: int, gone: IntArray | None = None) -> bool:
+        """Whether the tenant, and all above it, stay within their limits if the gang starts.
+
+        `gone` (T, R) is what victims give back.
+        """
         chain = list(self.tenants.chain(int(self._tenant_of[gang])))
         asks = self._total[gang]
-        over = self.use[chain] + asks > self.tenants.limit[chain]
-        return not (over & (asks > 0)).any()
+        after = self.use[chain] + asks - (0 if gone is None else gone[chain])
+        return not ((after > self.tenants.limit[chain]) & (asks > 0)).any()
 
     def settle(self, gang: int, admitted: bool) -> None:
         """The gang, whose turn it was, has been considered."""

@@ -6,11 +6,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Literal
 
-from gangfit.solver.admission import MODEL_LIMIT
 from gangfit.solver.assignment import Assignment, tier_names, tier_values
 from gangfit.solver.bounds import tier_bounds
 from gangfit.solver.engine import Budget, run
 from gangfit.solver.merged import Merged, merged
+from gangfit.solver.oracle import MODEL_LIMIT
 from gangfit.solver.problem import Problem
 
 SHARE = 0.5

@@ -66,10 +66,15 @@ def encode_victims(
 
 def victim_eligible(snapshot: Snapshot, gang: RunningGang) -> bool:
     """Rule 9: preemptible, running, old enough, and not protected by the guard against the death spiral."""
-    age = snapshot.time_s - gang.started_s
-    if not gang.preemptible or gang.phase == "terminating" or age < gang.min_runtime_s:
+    if not gang.preemptible or gang.phase == "terminating":
         return False
-    return gang.preemptions < snapshot.policy.preemption.guard or age >= guard_interval(gang)
+    return snapshot.time_s >= protected_until(snapshot, gang)
+
+
+def protected_until(snapshot: Snapshot, gang: RunningGang) -> int:
+    """Instant from which the gang's age no longer protects it: minimum run, or the guard's interval."""
+    guarded = gang.preemptions >= snapshot.policy.preemption.guard
+    return gang.started_s + max(gang.min_runtime_s, guard_interval(gang) if guarded else 0)
 
 
 def guard_interval(gang: RunningGang) -> int:

@@ -1,0 +1,98 @@
+"""Tiers 3–6 where gangs give way: placements and victims stay one joint choice, the losses of tier 2 held."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+
+from gangfit.solver.assignment import Assignment, tier_names, tier_values
+from gangfit.solver.bounds import tier_bounds
+from gangfit.solver.engine import Budget
+from gangfit.solver.joint import candidates
+from gangfit.solver.merged import Merged
+from gangfit.solver.oracle import Preemption, ask, joint, needed
+from gangfit.solver.problem import Problem
+from gangfit.solver.rights import rights
+from gangfit.solver.tiers import Improvement, TierResult
+
+SHARE = 0.5
+"""Most of the remaining time that one tier may take."""
+
+
+@dataclass
+class ContestedImprovement:
+    """As `Improvement`, over the joint model."""
+
+    problem: Problem
+    gangs: Sequence[int]
+    """Admitted gangs in considered order."""
+    preemption: Preemption
+    assignment: Assignment
+    budget: Budget | None
+    progress: Callable[[str], None]
+    sizes: dict[str, int] = field(default_factory=dict)
+
+    def run(self) -> list[TierResult]:
+        """Improve placements and victims tier by tier."""
+        self._warm_start()
+        names = tier_names(self.problem)
+        held = rights(self.problem, self.gangs, self.preemption.preemptors)
+        most = self.problem.without(candidates(held, len(self.problem.victims.gangs)))
+        known = tier_bounds(most, sorted(self.assignment))
+        bounds = list(known)
+        for tier, name in enumerate(names):
+            value = self._values()[tier]
+            if value > bounds[tier] and self.budget is not None:
+                self.progress(f"{name}: {value}, bound {bounds[tier]}")
+                bounds[tier] = max(bounds[tier], self._search(tier, bounds[tier]))
+        return [
+            TierResult(name, value, bound, None if value > bound else "bound" if bound == sure else "search")
+            for name, value, bound, sure in zip(names, self._values(), bounds, known, strict=True)
+        ]
+
+    def _values(self) -> tuple[int, ...]:
+        return tier_values(self.problem, self.assignment, self.preemption.victims)
+
+    def _warm_start(self) -> None:
+        """The best placement beside the victims at hand, which need not be the best victims to have."""
+        fixed = Improvement(self.problem.without(self.preemption.victims), self.assignment, self.budget, self.progress)
+        fixed.run()
+        self.assignment = fixed.assignment
+
+    def _search(self, tier: int, bound: int) -> int:
+        assert self.budget is not None
+        while True:
+            values = self._values()
+            answer = ask(self.problem, partial(self._model, tier, values, bound), self.budget, SHARE)
+            if answer.verdict == "no":
+                return values[tier]
+            if answer.bound is not None:
+                bound = max(bound, min(answer.bound, values[tier]))
+            if answer.verdict == "limit":
+                return bound
+            found = tier_values(self.problem, answer.assignment, answer.victims)
+            if found[: tier + 1] >= values[: tier + 1]:
+                return bound
+            enough = needed(self.problem, self.gangs, self.preemption, answer.victims, self.budget)
+            if len(enough) < len(answer.victims):
+                self.preemption.cuts.append(enough)
+                continue
+            self.assignment, self.preemption.victims = answer.assignment, answer.victims
+            return min(bound, found[tier])
+
+    def _model(self, tier: int, values: tuple[int, ...], bound: int, single: set[int]) -> Merged:
+        held = rights(self.problem, self.gangs, self.preemption.preemptors)
+        model = joint(self.problem, self.gangs, held, self.preemption.cuts, single, spread=True)
+        for priority, lost in self.preemption.lost.items():
+            model.model.add(model.lost_progress(priority) <= lost)
+        model.model.add(model.broken() <= self.preemption.broken)
+        for earlier in range(tier):
+            model.model.add(model.objective(earlier) <= values[earlier])
+        objective = model.objective(tier)
+        model.model.add(objective >= bound)
+        model.model.add(objective <= values[tier])
+        model.model.minimize(objective)
+        model.hint(self.assignment, self.preemption.victims)
+        self.sizes = {"classes": len(model.classes), "counts": len(model.members), "candidates": len(model.evicted)}
+        return model

@@ -1,0 +1,221 @@
+"""The exact questions of admission, put to CP-SAT: does it fit, does it fit with victims, who are the cheapest."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Literal
+
+from gangfit.solver.assignment import Assignment
+from gangfit.solver.engine import Budget, run
+from gangfit.solver.joint import Joint
+from gangfit.solver.merged import Merged, merged
+from gangfit.solver.problem import Problem
+from gangfit.solver.rights import Right, rights
+
+Verdict = Literal["yes", "no", "limit"]
+
+MODEL_LIMIT = 200_000
+"""Most variables of a model that is handed to CP-SAT."""
+SHARE = 0.25
+"""Most of the remaining time that one question may take."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """Verdict on one question, with a witness if it is yes."""
+
+    verdict: Verdict
+    assignment: Assignment = field(default_factory=dict)
+    victims: frozenset[int] = frozenset()
+    bound: int | None = None
+    """Lower bound of the objective, if the question had one."""
+    optimal: bool = False
+    """Whether the witness is proven best."""
+
+
+def ask(problem: Problem, build: Callable[[set[int]], Merged], budget: Budget | None, share: float = SHARE) -> Answer:
+    """Put a model to CP-SAT; classes whose counts can't be handed out are split and the question is put again.
+
+    `build` makes the model, objective included, with the given nodes kept apart.
+    """
+    if budget is None:
+        return Answer("limit")
+    single: set[int] = set()
+    while True:
+        model = build(single)
+        if not model.feasible:
+            return Answer("no")
+        if len(model.members) > MODEL_LIMIT:
+            return Answer("limit")
+        outcome = run(model.model, budget, share)
+        if outcome.status == "infeasible":
+            return Answer("no")
+        if outcome.values is None:
+            return Answer("limit", bound=outcome.bound)
+        found, failed = model.decode(outcome.values, budget)
+        if found is not None:
+            victims = model.leaving(outcome.values) if isinstance(model, Joint) else frozenset()
+            return Answer("yes", found, victims, outcome.bound, outcome.status == "optimal")
+        fresh = {int(n) for group in failed if group.size > 1 for n in group.nodes}
+        if not fresh:
+            return Answer("limit", bound=outcome.bound)
+        single |= fresh
+
+
+def fits(problem: Problem, gangs: Sequence[int], budget: Budget | None) -> Answer:
+    """Whether the gangs fit jointly into free space."""
+    return ask(problem, lambda single: merged(problem, gangs, single, spread=False), budget)
+
+
+@dataclass
+class Preemption:
+    """Victims of the gangs admitted so far, and what they lose: C(S) of docs/model.md."""
+
+    preemptors: frozenset[int] = frozenset()
+    """P: admitted gangs that needed victims."""
+    victims: frozenset[int] = frozenset()
+    """The cheapest lawful set known."""
+    lost: dict[int, int] = field(default_factory=dict)
+    """Priority → GPU-seconds."""
+    bounds: dict[int, int] = field(default_factory=dict)
+    """Priority → proven lower bound, given the losses of higher priorities."""
+    broken_bound: int = 0
+    cuts: list[frozenset[int]] = field(default_factory=list)
+    """Sets known to be enough, so that no larger set is lawful (rule 11)."""
+
+    @property
+    def broken(self) -> int:
+        """Gangs preempted."""
+        return len(self.victims)
+
+
+def joint(
+    problem: Problem,
+    gangs: Sequence[int],
+    held: Sequence[Right],
+    cuts: Sequence[frozenset[int]],
+    single: set[int],
+    spread: bool,
+) -> Joint:
+    """The joint model with the cuts of rule 11."""
+    model = Joint(problem, gangs, held, single, spread)
+    for enough in cuts:
+        model.cut(enough)
+    return model
+
+
+def fits_with_victims(
+    problem: Problem, gangs: Sequence[int], preemption: Preemption, mine: bool, budget: Budget | None
+) -> Answer:
+    """Whether the last gang fits beside the others (in considered order) within the budget of their victims.
+
+    `mine`: with victims of its own right; else in free space and what the others' victims leave.
+    """
+    preemptors = preemption.preemptors | ({gangs[-1]} if mine else set())
+    held = rights(problem, gangs, preemptors)
+
+    def build(single: set[int]) -> Merged:
+        model = joint(problem, gangs, held, preemption.cuts, single, spread=False)
+        model.budget(preemption.lost, preemption.broken, held[-1] if mine else None)
+        model.model.minimize(model.broken())
+        return model
+
+    return ask(problem, build, budget)
+
+
+def cheapest_victims(
+    problem: Problem,
+    gangs: Sequence[int],
+    preemptors: frozenset[int],
+    witness: Answer,
+    cuts: list[frozenset[int]],
+    budget: Budget,
+) -> tuple[Assignment, Preemption] | None:
+    """Tier 2 with the admitted set fixed: priority by priority, then gangs broken; starts from a witness.
+
+    None if no set is lawful, or none was found in time once the witness turned out to hold needless victims (rule 11).
+    """
+    held = rights(problem, gangs, preemptors)
+    reach = [v for v in range(len(problem.victims.gangs)) if any(right.any[v] for right in held)]
+    priorities = sorted({int(problem.victims.priority[v]) for v in reach}, reverse=True)
+    best: Answer | None = witness
+    while True:
+        limits: dict[int, int] = {}
+        bounds: dict[int | None, int] = {}
+        for priority in [*priorities, None]:
+            value = None if best is None else _loss(problem, best.victims, priority)
+            answer = Answer("limit", bound=0)
+            if value != 0:
+                build = partial(_tier, problem, gangs, held, cuts, limits, priority, best)
+                answer = ask(problem, build, budget)
+            if answer.verdict == "yes" and (value is None or _loss(problem, answer.victims, priority) <= value):
+                best = answer
+            if best is None:
+                return None
+            value = _loss(problem, best.victims, priority)
+            bounds[priority] = min(max(answer.bound or 0, 0), value)
+            if priority is not None:
+                limits[priority] = value
+        assert best is not None
+        enough = _enough(problem, gangs, held, best.victims, budget)
+        if len(enough) == len(best.victims):
+            break
+        cuts, best = [*cuts, enough], None
+    lost = {priority: _loss(problem, best.victims, priority) for priority in priorities}
+    lower = {priority: bounds[priority] for priority in priorities}
+    return best.assignment, Preemption(preemptors, best.victims, lost, lower, bounds[None], cuts)
+
+
+def _tier(
+    problem: Problem,
+    gangs: Sequence[int],
+    held: Sequence[Right],
+    cuts: Sequence[frozenset[int]],
+    limits: Mapping[int, int],
+    priority: int | None,
+    start: Answer | None,
+    single: set[int],
+) -> Merged:
+    """The model of one step of tier 2: the loss of a priority, or (None) the gangs broken, the higher ones held."""
+    model = joint(problem, gangs, held, cuts, single, spread=False)
+    for higher, limit in limits.items():
+        model.model.add(model.lost_progress(higher) <= limit)
+    model.model.minimize(model.broken() if priority is None else model.lost_progress(priority))
+    if start is not None:
+        model.hint(start.assignment, start.victims)
+    return model
+
+
+def _loss(problem: Problem, victims: Collection[int], priority: int | None) -> int:
+    """GPU-seconds lost by victims of one priority; None: their number."""
+    if priority is None:
+        return len(victims)
+    return sum(int(problem.victims.lost[v]) for v in victims if problem.victims.priority[v] == priority)
+
+
+def needed(
+    problem: Problem, gangs: Sequence[int], preemption: Preemption, victims: frozenset[int], budget: Budget
+) -> frozenset[int]:
+    """Rule 11: the fewest of the victims that are enough; all of them if nobody is needless."""
+    return _enough(problem, gangs, rights(problem, gangs, preemption.preemptors), victims, budget)
+
+
+def _enough(
+    problem: Problem, gangs: Sequence[int], held: Sequence[Right], victims: frozenset[int], budget: Budget
+) -> frozenset[int]:
+    """Rule 11: the fewest of the victims that make room for everyone, rights aside."""
+    chain = problem.tenants.chain
+    entitled = {t for right in held if right.reclaim.any() for t in chain(int(problem.tenant_of[right.gang]))}
+    if not any(entitled.intersection(chain(int(problem.victims.tenant[v]))) for v in victims):
+        # Any part of a set of this kind is lawful where the whole is, so the cheapest set holds nobody needless.
+        return victims
+
+    def build(single: set[int]) -> Merged:
+        model = Joint(problem, gangs, held, single, spread=False, only=victims, lawful=False)
+        model.model.minimize(model.broken())
+        return model
+
+    answer = ask(problem, build, budget)
+    return answer.victims if answer.verdict == "yes" and len(answer.victims) < len(victims) else victims
