@@ -121,3 +121,131 @@ def _pending(
     if models != [None] and rng.random() < 0.3:
         gang["gpu_model"] = rng.choice(["H100", "A100", "B200"])
     return gang
+
+
+NOW = 100_000
+
+
+def contested_round(seed: int, *, nodes: int = 4, running: int = 5, pending: int = 4) -> Snapshot:
+    """A tiny snapshot whose tenants contend: quotas, limits, trees, running gangs of every age and priority."""
+    rng = random.Random(seed)
+    levels = ["spine", "rack"][: rng.choice([0, 1, 1, 2])]
+    cpu = rng.choice([None, None, 8_000])
+    entries: list[dict[str, Any]] = []
+    for n in range(rng.randint(2, nodes)):
+        entry: dict[str, Any] = {"name": f"n{n}", "path": [f"s{n // 3}", f"r{n // 2}"][: len(levels)]}
+        entry["gpus"] = rng.choice([2, 4, 4, 3])
+        if cpu is not None:
+            entry["cpu_milli"] = cpu
+        if rng.random() < 0.06:
+            entry["state"] = rng.choice(["cordoned", "down"])
+        if rng.random() < 0.1:
+            entry["used"] = {"gpus": 1}
+        entries.append(entry)
+    capacity = sum(entry["gpus"] for entry in entries)
+    tenants = _tenants(rng, capacity, cpu is not None)
+    parents = {tenant.get("parent") for tenant in tenants}
+    leaves = [tenant["name"] for tenant in tenants if tenant["name"] not in parents] or ["default"]
+    if rng.random() < 0.1:
+        leaves.append("default")
+    policy = {
+        "order": rng.choice(["drf", "drf", "priority"]),
+        "preemption": {
+            "across": rng.choice(["never", "reclaim", "reclaim", "priority"]),
+            "within": rng.choice(["never", "priority", "priority"]),
+        },
+        "time_limit_s": 60,
+        "workers": 1,
+    }
+    return Snapshot.model_validate(
+        {
+            "time_s": NOW,
+            "topology": {"levels": [{"name": name} for name in levels]},
+            "nodes": entries,
+            "tenants": tenants,
+            "running": _holders(rng, entries, leaves, rng.randint(1, running), cpu),
+            "pending": [_contender(rng, j, leaves, levels, cpu) for j in range(rng.randint(1, pending))],
+            "policy": policy,
+        }
+    )
+
+
+def _tenants(rng: random.Random, capacity: int, cpu: bool) -> list[dict[str, Any]]:
+    """None declared, a flat list, or two roots of which the first has two or three leaves."""
+    shape = rng.choice(["none", "flat", "flat", "tree", "tree"])
+    if shape == "none":
+        return []
+    names = [(name, None) for name in "abcd"[: rng.randint(1, 4)]]
+    if shape == "tree":
+        names = [("a", None), ("a1", "a"), ("a2", "a"), *[("a3", "a")] * rng.randint(0, 1), ("b", None)]
+    stated = rng.choice([0, 0.5, 0.8, 1])
+    limited = rng.choice([0, 0, 0.3])
+    tenants = []
+    for name, parent in names:
+        tenant: dict[str, Any] = {"name": name, "parent": parent, "weight": rng.choice([1, 1, 1, 2, 3, 0])}
+        if rng.random() < stated:
+            tenant["quota"] = {"gpus": rng.randint(0, capacity)}
+            if cpu and rng.random() < 0.3:
+                tenant["quota"]["cpu_milli"] = rng.choice([0, 4_000, 16_000])
+        if rng.random() < limited:
+            tenant["limit"] = {"gpus": rng.randint(1, capacity)}
+        tenants.append(tenant)
+    return tenants
+
+
+def _facts(rng: random.Random, cpu: int | None) -> dict[str, Any]:
+    """What running and pending gangs have in common."""
+    request: dict[str, Any] = {"gpus": rng.choice([1, 1, 2, 2, 3, 4])}
+    if cpu is not None and rng.random() < 0.4:
+        request["cpu_milli"] = rng.choice([1_000, 2_000, 5_000])
+        if rng.random() < 0.3:
+            request["gpus"] = 0
+    return {"members": rng.choice([1, 1, 1, 2, 2, 3]), "request": request, "priority": rng.choice([0, 0, 1, 1, 2, 5])}
+
+
+def _holders(
+    rng: random.Random, entries: list[dict[str, Any]], leaves: list[str], count: int, cpu: int | None
+) -> list[dict[str, Any]]:
+    """Running gangs, placed at random as far as there is room."""
+    gpus = {entry["name"]: entry["gpus"] - entry.get("used", {}).get("gpus", 0) for entry in entries}
+    millis = dict.fromkeys(gpus, cpu or 0)
+    holders: list[dict[str, Any]] = []
+    for i in range(count):
+        facts = _facts(rng, cpu)
+        asked, asked_cpu = facts["request"]["gpus"], facts["request"].get("cpu_milli", 0)
+        placement: dict[str, int] = {}
+        for _ in range(facts["members"]):
+            room = [name for name in gpus if gpus[name] >= asked and millis[name] >= asked_cpu]
+            if room:
+                name = rng.choice(room)
+                gpus[name] -= asked
+                millis[name] -= asked_cpu
+                placement[name] = placement.get(name, 0) + 1
+        if not placement:
+            continue
+        gang = {**facts, "members": sum(placement.values()), "name": f"run{i}", "placement": placement}
+        gang |= {"tenant": rng.choice(leaves), "started_s": NOW - rng.choice([50, 1_000, 5_000, 50_000])}
+        gang |= {"preemptible": rng.random() < 0.85, "min_runtime_s": rng.choice([0, 0, 0, 2_000])}
+        gang |= {"grace_s": rng.choice([0, 300]), "restart_s": rng.choice([0, 300])}
+        gang["preemptions"] = rng.choice([0, 0, 0, 0, 3, 4])
+        if rng.random() < 0.4:
+            last = rng.choice([None, NOW - 600])
+            gang["checkpoint"] = {"last_s": last, "interval_s": rng.choice([None, 900, 6_000])}
+            gang["checkpoint"] |= {"bytes": rng.choice([None, 10**12]), "write_gbps": rng.choice([None, 2.0, 10.0])}
+        if rng.random() < 0.12:
+            gang |= {"phase": "terminating", "expected_end_s": rng.choice([None, NOW, NOW + 100])}
+        holders.append(gang)
+    return holders
+
+
+def _contender(rng: random.Random, j: int, leaves: list[str], levels: list[str], cpu: int | None) -> dict[str, Any]:
+    gang = {**_facts(rng, cpu), "name": f"g{j}", "tenant": rng.choice(leaves), "submitted_s": rng.randint(0, 3)}
+    topology = {}
+    if rng.random() < 0.2:
+        topology["required"] = rng.choice([*levels, "node"])
+    if rng.random() < 0.2:
+        topology["preferred"] = rng.choice([*levels, "node"])
+    gang["topology"] = topology
+    if rng.random() < 0.15:
+        gang["preempted_s"] = NOW - rng.choice([10, 600, 5_000])
+    return gang

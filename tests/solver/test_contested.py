@@ -1,0 +1,28 @@
+"""Tenants that contend, exactly: what `solve` says against every plan and every set of victims, one by one."""
+
+from __future__ import annotations
+
+import pytest
+from brute_force import Round
+from random_rounds import contested_round
+
+from gangfit.models import Snapshot
+from gangfit.solver import check, solve
+
+BLOCK = 50
+
+
+def solver_vector(snapshot: Snapshot, exact: Round) -> tuple[int, ...]:
+    """Admissions in considered order (negated), losses per priority, the other tiers; fails unless proven and clean."""
+    plan = solve(snapshot)
+    assert plan.status == "optimal", plan.tiers
+    report = check(snapshot, plan)
+    assert report.ok, report.violations
+    values = {tier.name: tier.value for tier in plan.tiers[1:]}
+    lost = [values.pop(f"lost.p{priority}", 0) for priority in exact.priorities]
+    return (*(-step.admitted for step in plan.considered), *lost, *values.values())
+
+
+def test_generator():
+    for seed in range(3):
+        contested_round(seed)
