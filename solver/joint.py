@@ -50,6 +50,12 @@ class Joint(Merged):
         """e[v]: the running gang gives way."""
         self.reclaimed: dict[tuple[int, int], cp_model.IntVar] = {}
         """c[v, i]: it is reclaimed under the i-th right."""
+        self.starts = started(problem, gangs)
+        """(T, R): what the gangs of the model take, per tenant and all above."""
+        self._chains = {v: problem.tenants.chain(int(problem.victims.tenant[v])) for v in self.victims}
+        self._back: dict[tuple[int, int], cp_model.IntVar] = {}
+        self._holds: dict[tuple[int, int], cp_model.IntVar] = {}
+        self._literals: dict[tuple[int, int, int], cp_model.IntVar] = {}
         super().__init__(problem, gangs, classes, spread)
         self.tenant_limit()
         if lawful:
@@ -93,23 +99,22 @@ class Joint(Merged):
     def tenant_limit(self) -> None:
         """Rule 8: a tenant with a limit of which something starts stays within it."""
         tenants = self.problem.tenants
-        starts = started(self.problem, self.gangs)
-        for t, r in zip(*np.nonzero((tenants.limit < UNBOUNDED) & (starts > 0)), strict=True):
-            left = self._leave(int(t), int(r))
-            self.model.add(int(tenants.use[t, r] + starts[t, r]) - left <= int(tenants.limit[t, r]))
+        for t, r in zip(*np.nonzero((tenants.limit < UNBOUNDED) & (self.starts > 0)), strict=True):
+            row = self.back(int(t), int(r)) >= int(tenants.use[t, r] + self.starts[t, r] - tenants.limit[t, r])
+            self.model.add(row)
 
-    def _leave(self, tenant: int, r: int) -> cp_model.LinearExpr:
-        """What victims of a tenant and all below it give back of a resource."""
-        below = self.problem.victims.tenant
-        total = self.problem.victims.total
-        chain = self.problem.tenants.chain
-        return Sum(
-            [int(total[v, r]) * e for v, e in self.evicted.items() if total[v, r] and tenant in chain(int(below[v]))]
-        )
+    def back(self, tenant: int, r: int) -> cp_model.LinearExprT:
+        """What victims of a tenant and all below it give back of a resource: one variable per tenant and resource."""
+        if (tenant, r) not in self._back:
+            total = self.problem.victims.total[:, r]
+            held = [(int(total[v]), e) for v, e in self.evicted.items() if total[v] and tenant in self._chains[v]]
+            most = sum(amount for amount, _ in held)
+            self._back[tenant, r] = back = self.model.new_int_var(0, most, "")
+            self.model.add(cp_model.LinearExpr.weighted_sum([e for _, e in held], [a for a, _ in held]) == back)
+        return self._back[tenant, r]
 
     def victim_right(self) -> None:
         """Rule 10: every victim is an own one of some preemptor, or reclaimed under one right."""
-        within: dict[tuple[int, int], cp_model.IntVar] = {}
         own = np.zeros(len(self.problem.victims.gangs), dtype=np.bool_)
         for right in self.rights:
             own |= right.own
@@ -119,7 +124,7 @@ class Joint(Merged):
                 self.reclaimed[v, i] = claim = self.model.new_bool_var("")
                 claims.append(claim)
                 self.model.add_implication(claim, e)
-                self._within(v, i, within)
+                self._within(v, i)
                 self._above(v, i)
             if not own[v]:
                 self.model.add_bool_or([e.negated(), *claims])
@@ -135,32 +140,38 @@ class Joint(Merged):
                 result.append(i)
         return result
 
-    def _within(self, v: int, i: int, within: dict[tuple[int, int], cp_model.IntVar]) -> None:
+    def _within(self, v: int, i: int) -> None:
         """The claim holds only if the preemptor's tenants are within quota, up to below the common ancestor."""
         right, tenants = self.rights[i], self.problem.tenants
         chain = tenants.below_ancestor(int(self.problem.tenant_of[right.gang]), int(self.problem.victims.tenant[v]))
         for t in chain:
-            if (t, i) not in within:
-                within[t, i] = holds = self.model.new_bool_var("")
+            if (t, i) not in self._holds:
+                self._holds[t, i] = holds = self.model.new_bool_var("")
                 for r in np.flatnonzero(tenants.quota[t] < UNBOUNDED).tolist():
-                    after = int(tenants.use[t, r] + right.started[t, r]) - self._leave(t, r)
-                    self.model.add(after <= int(tenants.quota[t, r])).only_enforce_if(holds)
-            self.model.add_implication(self.reclaimed[v, i], within[t, i])
+                    over = int(tenants.use[t, r] + right.started[t, r] - tenants.quota[t, r])
+                    if over > 0:
+                        self.model.add(self.back(t, r) >= over).only_enforce_if(holds)
+            self.model.add_implication(self.reclaimed[v, i], self._holds[t, i])
 
     def _above(self, v: int, i: int) -> None:
         """The claim holds only if the victim's tenants would be above quota with this one victim left running."""
         right, tenants, victims = self.rights[i], self.problem.tenants, self.problem.victims
         claim = self.reclaimed[v, i]
-        starts = started(self.problem, self.gangs)
         asks = self.problem.request[right.gang] > 0
         for t in tenants.below_ancestor(int(victims.tenant[v]), int(self.problem.tenant_of[right.gang])):
             options = []
             for r in np.flatnonzero(asks & (tenants.quota[t] < UNBOUNDED)).tolist():
-                option = self.model.new_bool_var("")
-                left = int(tenants.use[t, r] + starts[t, r] + victims.total[v, r]) - self._leave(t, r)
-                self.model.add(left >= int(tenants.quota[t, r]) + 1).only_enforce_if(option)
-                options.append(option)
+                most = int(tenants.use[t, r] + self.starts[t, r] + victims.total[v, r] - tenants.quota[t, r] - 1)
+                if most >= 0:
+                    options.append(self._at_most(t, r, most))
             self.model.add_bool_or([claim.negated(), *options])
+
+    def _at_most(self, tenant: int, r: int, most: int) -> cp_model.IntVar:
+        """A literal that implies that the tenant's victims give back no more; shared by victims of equal size."""
+        if (tenant, r, most) not in self._literals:
+            self._literals[tenant, r, most] = literal = self.model.new_bool_var("")
+            self.model.add(self.back(tenant, r) <= most).only_enforce_if(literal)
+        return self._literals[tenant, r, most]
 
     def budget(self, lost: dict[int, int], broken: int, mine: Right | None) -> None:
         """Victims that `mine` has no right to: at most `broken`, losing at most `lost` (priority → GPU-seconds)."""

@@ -263,7 +263,11 @@ class Merged:
         failed: list[NodeClass] = []
         for k, group in enumerate(self.classes):
             members = {j: values[self.members[k, j].index] for j in group.room}
-            most = {j: values[self.nodes[k, j].index] for j in group.room} if self.spread else members
+            if self.spread:
+                most = {j: values[self.nodes[k, j].index] for j in group.room}
+            else:
+                one = {j for j in group.room if self.problem.required[j] == self.problem.tree.named}
+                most = {j: min(count, 1) if j in one else count for j, count in members.items()}
             opened = values[self.opened[k].index] if k in self.opened else group.size
             packed = pack(self.problem, self._group(k, values), members, most, opened, budget)
             if packed is None:

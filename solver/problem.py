@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
@@ -122,10 +123,18 @@ class Problem:
     may_preempt: BoolArray
     """(J,): not preempted itself so recently that it has to settle first."""
 
-    @property
+    @cached_property
     def total(self) -> IntArray:
         """(J, R): members × request."""
         result: IntArray = self.request * self.members[:, None]
+        return result
+
+    @cached_property
+    def evictable(self) -> IntArray:
+        """(T, R): what eligible victims hold, per tenant and all above."""
+        result = np.zeros_like(self.tenants.use)
+        for v, tenant in enumerate(self.victims.tenant.tolist()):
+            result[list(self.tenants.chain(tenant))] += self.victims.total[v]
         return result
 
     def without(self, victims: Collection[int]) -> Problem:

@@ -57,10 +57,19 @@ def _right(problem: Problem, gang: int, so_far: IntArray, everyone: IntArray) ->
             own |= ~same & lower
         if policy.across == "reclaim":
             asks = problem.request[gang] > 0
-            count = len(tenants.names)
-            lends = [t != tenant and _may_lend(problem, tenant, t, asks, everyone) for t in range(count)]
-            reclaim = np.array(lends, dtype=np.bool_)[victims.tenant]
+            lends = np.zeros(len(tenants.names), dtype=np.bool_)
+            for t in np.unique(victims.tenant).tolist():
+                entitled = t != tenant and _may_be_within(problem, tenant, t, so_far)
+                lends[t] = entitled and _may_lend(problem, tenant, t, asks, everyone)
+            reclaim = lends[victims.tenant]
     return Right(gang, own, reclaim, so_far)
+
+
+def _may_be_within(problem: Problem, tenant: int, other: int, started: IntArray) -> bool:
+    """Whether the tenant, up to below the common ancestor, is within quota if every eligible gang of it left."""
+    tenants = problem.tenants
+    chain = list(tenants.below_ancestor(tenant, other))
+    return bool((tenants.use[chain] + started[chain] - problem.evictable[chain] <= tenants.quota[chain]).all())
 
 
 def _may_lend(problem: Problem, tenant: int, other: int, asks: BoolArray, started: IntArray) -> bool:

@@ -208,12 +208,12 @@ class Round:
 
     def within_limits(self, admitted: tuple[str, ...], victims: frozenset[str]) -> bool:
         """Rule 8."""
-        starting = {tenant for name in admitted for tenant in self.above(self.pending[name].tenant)}
-        for tenant in starting:
-            limit = self.tenants[tenant].limit
+        for tenant, own in self.tenants.items():
+            starting = [self.pending[name] for name in admitted if tenant in self.above(self.pending[name].tenant)]
             held = self.use(tenant, admitted, victims)
-            if limit is not None and any(a is not None and held[r] > a for r, a in amounts(limit).items()):
-                return False
+            for r, amount in amounts(own.limit).items() if own.limit is not None else ():
+                if amount is not None and held[r] > amount and any(total(gang)[r] for gang in starting):
+                    return False
         return True
 
     # ---- victims
@@ -278,7 +278,7 @@ class Round:
         if point and point.bytes is not None and point.write_gbps is not None:
             if Fraction(point.bytes, 10**9) / Fraction(point.write_gbps) <= gang.grace_s:
                 return gpus * gang.restart_s
-        since = gang.started_s if point is None or point.last_s is None else point.last_s
+        since = gang.started_s if point is None or point.last_s is None else max(gang.started_s, point.last_s)
         return gpus * (self.snapshot.time_s - since + gang.restart_s)
 
     def cost(self, victims: frozenset[str]) -> Cost:
