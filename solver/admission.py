@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from typing import Literal
 
 from gangfit.solver.assignment import Assignment, Spread
-from gangfit.solver.bounds import Headroom, fits_alone
+from gangfit.solver.bounds import Headroom
 from gangfit.solver.engine import Budget, run
 from gangfit.solver.greedy.strategies import PLACES, Place, place_one
 from gangfit.solver.merged import merged
 from gangfit.solver.problem import Problem
-from gangfit.solver.space import Space
+from gangfit.solver.space import Alone, Space
 
 Decision = Literal["greedy", "bound", "search", "limit"]
 
@@ -61,11 +61,11 @@ def admit(problem: Problem, budget: Budget | None, progress: Callable[[str], Non
     greedy's, and where it is the same, that greedy's own plan is among `plans`. Without a budget CP-SAT isn't asked:
     what greedy and counting leave open stays undecided.
     """
-    headroom = Headroom(problem)
+    headroom, alone = Headroom(problem), Alone(problem)
     candidates = {name: _Candidate(place, {}, Space(problem)) for name, place in PLACES.items()}
     decided: list[Decision] = []
     for gang in range(len(problem.gangs)):
-        if headroom.rules_out(gang) or not fits_alone(problem, gang):
+        if headroom.rules_out(gang) or not alone.fits(gang):
             decided.append("bound")
             continue
         offers = {name: c.offer(problem, gang, [c.place]) for name, c in candidates.items()}

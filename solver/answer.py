@@ -18,7 +18,7 @@ from gangfit.models import (
 )
 from gangfit.solver.admission import Decision
 from gangfit.solver.assignment import Assignment, intact_domains, touched
-from gangfit.solver.explain import explain
+from gangfit.solver.explain import Reasons
 from gangfit.solver.problem import IntArray, Problem
 from gangfit.solver.tiers import TierResult
 
@@ -31,9 +31,8 @@ def answer(
 ) -> Plan:
     """The plan of an assignment."""
     counts = touched(problem, assignment)
-    blocked = tuple(
-        explain(problem, j, decided[j] == "limit") for j in range(len(problem.gangs)) if j not in assignment
-    )
+    reasons = Reasons(problem)
+    blocked = tuple(reasons.explain(j, decided[j] == "limit") for j in range(len(problem.gangs)) if j not in assignment)
     tiers = _tiers(problem, assignment, blocked, decided, results, counts)
     return Plan(
         status="optimal" if all(tier.proof for tier in tiers) else "feasible",

@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from gangfit.models import Blocked, Reason
-from gangfit.solver.bounds import fits_alone
 from gangfit.solver.problem import UNLIMITED, Problem
-from gangfit.solver.space import members_per_node
+from gangfit.solver.space import Alone, members_per_node
 
 _RULES: tuple[tuple[Reason, str], ...] = (
     ("topology", "required_level"),
@@ -17,20 +16,34 @@ _RULES: tuple[tuple[Reason, str], ...] = (
 )
 
 
-def explain(problem: Problem, gang: int, undecided: bool) -> Blocked:
-    """The reason a blocked gang waits; `undecided`: its question ran out of time."""
-    reason: Reason
-    if fits_alone(problem, gang):
-        reason = "undecided" if undecided else "competing"
-    else:
-        reason = next((code for code, rule in _RULES if fits_alone(problem, gang, ignoring=rule)), "capacity")
-    counters = _counters(problem, gang)
-    return Blocked(
-        gang=problem.gangs[gang].name,
-        reason=reason,
-        message=_message(problem, gang, reason, counters),
-        counters=counters,
-    )
+class Reasons:
+    """Why blocked gangs wait. What alike gangs share is counted once."""
+
+    def __init__(self, problem: Problem) -> None:
+        self.problem = problem
+        self._alone = Alone(problem)
+        self._counters: dict[tuple[int, int, int], dict[str, int]] = {}
+        """(shape, required, members where they matter) → counters."""
+
+    def explain(self, gang: int, undecided: bool) -> Blocked:
+        """The reason a blocked gang waits; `undecided`: its question ran out of time."""
+        reason: Reason
+        if self._alone.fits(gang):
+            reason = "undecided" if undecided else "competing"
+        else:
+            reason = next((code for code, rule in _RULES if self._alone.fits(gang, ignoring=rule)), "capacity")
+        # Members show in the counters only where a node has no limit, and every node limits GPUs.
+        members = 0 if self.problem.request[gang, 0] else int(self.problem.members[gang])
+        alike = int(self.problem.shape_of[gang]), int(self.problem.required[gang]), members
+        if alike not in self._counters:
+            self._counters[alike] = _counters(self.problem, gang)
+        counters = self._counters[alike]
+        return Blocked(
+            gang=self.problem.gangs[gang].name,
+            reason=reason,
+            message=_message(self.problem, gang, reason, counters),
+            counters=counters,
+        )
 
 
 def _counters(problem: Problem, gang: int) -> dict[str, int]:
