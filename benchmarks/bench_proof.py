@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import pytest
 from pytest_benchmark.fixture import BenchmarkFixture
@@ -14,7 +15,7 @@ from gangfit.solver import solve
 
 INSTANCES = SUITES["instances"].settings
 PROVABLE: dict[str, Callable[[], Snapshot]] = {
-    **{name: lambda name=name: INSTANCES[name](0) for name in ("helios-earth-107n", "kalos-302n", "philly-352n")},
+    **{name: partial(INSTANCES[name], 0) for name in ("helios-earth-107n", "kalos-302n", "philly-352n")},
     "field report 34": generators.field_report_34,
     "750 gangs x 4 pods": generators.kube_gangs,
     "3 gangs x 1,000 pods": lambda: generators.kube_gangs(3, 1000),

@@ -185,6 +185,15 @@ def _limits(runs: Runs, timings: Timings) -> Found:
     return text, not late
 
 
+def _bounds(runs: Runs, timings: Timings) -> Found:
+    trials = [trial for run in runs.values() for trial in run.trials]
+    if not trials:
+        return None
+    wrong = [f"{trial.suite} {trial.setting} seed {trial.seed}" for trial in trials if trial.refuted()]
+    text = f"{len(trials) - len(wrong)}/{len(trials)}" + (f"; wrong: {', '.join(wrong[:3])}" if wrong else "")
+    return text, not wrong
+
+
 GOALS = [
     Goal("instances/", "first answer at least as good as the best greedy, on all", _first_no_worse),
     Goal("instances/", "first answer within 2 × the best greedy + 20 ms, on all", _first_in_time),
@@ -206,4 +215,5 @@ GOALS = [
     Goal("equal gangs", "cost independent of the copies", _copies),
     Goal("growth", "exponents ≤ 1.1", _growth),
     Goal("every solve", "time limit kept within 10 % + 50 ms", _limits),
+    Goal("every solve", "no bound above a plan at hand (greedies, first answer)", _bounds),
 ]

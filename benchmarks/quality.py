@@ -45,8 +45,9 @@ def _line(one: Trial) -> str:
     last = one.last
     state = "proven" if last.proven else f"gap {last.gap:.2%}"
     lexicographic = one.baseline("lexicographic")
+    wrong = f"; BOUND REFUTED: {', '.join(one.refuted())}" if one.refuted() else ""
     return (
         f"  {one.setting} seed {one.seed}: {last.admitted}/{one.pending} admitted, cost {last.units} "
         f"(lexicographic {lexicographic.units}), {state} after {last.wall_s:.2f} s, "
-        f"first answer {one.first.wall_s * 1000:.0f} ms"
+        f"first answer {one.first.wall_s * 1000:.0f} ms{wrong}"
     )

@@ -106,6 +106,24 @@ class Trial(BaseModel, frozen=True):
         """The best baseline: admissions first, then tier by tier."""
         return min(self.baselines, key=lambda row: _rank(row.vector, row.values))
 
+    def refuted(self) -> list[str]:
+        """Tiers of the last answer whose bound a plan at hand beats: always empty, or a bound is wrong.
+
+        A tier's bound holds among plans of the same gangs that are equal on every earlier tier.
+        """
+        rivals = [(row.vector, row.values) for row in self.baselines]
+        rivals.append((self.first_vector, {tier.name: tier.value for tier in self.first.tiers}))
+        wrong = []
+        for vector, values in rivals:
+            if vector != self.vector:
+                continue
+            for tier in self.last.tiers:
+                if tier.name != "admission" and values[tier.name] < tier.bound:
+                    wrong.append(tier.name)
+                if values[tier.name] != tier.value:
+                    break
+        return wrong
+
     @property
     def first_no_worse(self) -> bool:
         """Whether the first answer is at least as good as the best baseline."""

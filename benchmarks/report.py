@@ -47,8 +47,8 @@ def page(runs: Runs, timings: Timings, charts: list[Path], target: Path = PAGE) 
 def _goals(runs: Runs, timings: Timings) -> str:
     lines = ["## Goals", "", "| workload | goal | measured | |", "|---|---|---|---|"]
     lines += ["| " + " | ".join(goal.row(runs, timings)) + " |" for goal in GOALS]
-    dates = sorted({run.stamp.date for run in [*runs.values(), *timings.values()]})
-    commits = sorted({run.stamp.commit for run in [*runs.values(), *timings.values()]})
+    stamps = [run.stamp for run in runs.values()] + [one.stamp for one in timings.values()]
+    dates, commits = (sorted({getattr(stamp, key) for stamp in stamps}) for key in ("date", "commit"))
     if dates:
         lines += ["", f"Measured {dates[0]} to {dates[-1]}, commit {', '.join(commits)}."]
     return "\n".join(lines)

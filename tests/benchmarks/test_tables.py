@@ -67,6 +67,14 @@ class TestTrial:
     def test_first_answer_competes_with_the_best_greedy(self, one: Trial) -> None:
         assert one.first_no_worse
 
+    def test_a_bound_above_a_plan_at_hand_is_refuted(self, one: Trial) -> None:
+        assert one.refuted() == []
+        row = one.baselines[0]
+        beaten = row.model_copy(update={"vector": one.vector, "values": {**row.values, "distance": -1}})
+        assert one.model_copy(update={"baselines": [beaten]}).refuted() == ["distance"]
+        elsewhere = beaten.model_copy(update={"vector": []})
+        assert one.model_copy(update={"baselines": [elsewhere]}).refuted() == []
+
     def test_excess_leaves_out_other_gangs(self, one: Trial) -> None:
         other = one.model_copy(update={"vector": [1 - y for y in one.vector]})
         assert excess([other], "lexicographic") == []
