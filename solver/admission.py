@@ -7,14 +7,14 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from gangfit.solver.assignment import Assignment, Spread
-from gangfit.solver.bounds import Headroom, fits_alone
+from gangfit.solver.bounds import Headroom
 from gangfit.solver.engine import Budget
 from gangfit.solver.greedy.strategies import PLACES, Place, place_one
 from gangfit.solver.joint import candidates as reach
 from gangfit.solver.oracle import Answer, Preemption, cheapest_victims, fits, fits_with_victims
 from gangfit.solver.problem import Problem
 from gangfit.solver.rights import given_back, rights
-from gangfit.solver.space import Space
+from gangfit.solver.space import Alone, Space
 from gangfit.solver.tenants import Order, Step
 
 Decision = Literal["greedy", "bound", "search", "limit"]
@@ -82,12 +82,14 @@ class _Loop:
     steps: list[Step] = field(default_factory=list)
     decided: dict[int, Decision] = field(default_factory=dict)
     candidates: dict[str, _Candidate] = field(init=False)
+    alone: Alone = field(init=False)
     headroom: Headroom = field(init=False)
     """Counts on free space and all that preemptors could free."""
 
     def __post_init__(self) -> None:
         self.candidates = {name: _Candidate(place, {}, Space(self.problem)) for name, place in PLACES.items()}
         self.headroom = Headroom(self.problem)
+        self.alone = Alone(self.problem)
 
     def consider(self, gang: int) -> None:
         """One gang's turn: in free space, else with victims."""
@@ -111,7 +113,7 @@ class _Loop:
         if within and self._offers(gang):
             return "greedy", True
         if not preempting:
-            if not fits_alone(self.problem, gang):
+            if not self.alone.fits(gang):
                 return "bound", False
             self.progress(f"admission: asking CP-SAT about {self.problem.gangs[gang].name!r}")
             answer = fits(self.problem, [*self.admitted, gang], self.budget)
@@ -148,7 +150,7 @@ class _Loop:
         if not held[-1].any.any():
             return None, False
         most = self.problem.without(reach(held, len(self.problem.victims.gangs)))
-        if not fits_alone(most, gang):
+        if not Alone(most).fits(gang):
             return None, False
         headroom = Headroom(most)
         for other in self.admitted:

@@ -20,7 +20,7 @@ from gangfit.solver.admission import Admission, Decision
 from gangfit.solver.arrays import IntArray
 from gangfit.solver.assignment import Assignment, considered, intact_domains, touched
 from gangfit.solver.drain import preempted, starts_after
-from gangfit.solver.explain import explain
+from gangfit.solver.explain import Reasons
 from gangfit.solver.oracle import Preemption
 from gangfit.solver.problem import Problem
 from gangfit.solver.rights import given_back, started
@@ -43,12 +43,13 @@ def answer(
     undecided = {j for j, how in admitted.decided.items() if how == "limit"}
     waits = starts_after(problem, assignment, preemption.victims)
     tiers = _tiers(problem, assignment, admitted, results, counts)
+    reasons = Reasons(problem)
     return Plan(
         status="optimal" if all(tier.proof for tier in tiers) else "feasible",
         tiers=tiers,
         placements=tuple(_placement(problem, assignment, j, waits.get(j)) for j in gangs),
         preemptions=preempted(problem, gangs, assignment, preemption) if preemption.victims else (),
-        blocked=tuple(explain(problem, j, j in undecided) for j in order if j not in assignment),
+        blocked=tuple(reasons.explain(j, j in undecided) for j in order if j not in assignment),
         considered=tuple(_step(problem, step, step.gang in assignment, admitted.decided[step.gang]) for step in steps),
         fairness=_fairness(problem, gangs, preemption),
         quality=tuple(_quality(problem, counts, j) for j in gangs),

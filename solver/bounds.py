@@ -8,7 +8,7 @@ import numpy as np
 
 from gangfit.solver.arrays import IntArray
 from gangfit.solver.problem import Problem
-from gangfit.solver.space import members_per_node
+from gangfit.solver.space import Alone, members_per_node
 
 
 class Headroom:
@@ -47,13 +47,7 @@ def fits_alone(problem: Problem, gang: int, *, ignoring: str = "") -> bool:
 
     `ignoring` leaves one rule out: required_level, node_selector, node_taints or gpu_model.
     """
-    fits = members_per_node(problem, problem.free, gang, ignoring=ignoring)
-    required = int(problem.required[gang])
-    fits = np.minimum(fits, problem.members[gang])
-    if required < 0 or ignoring == "required_level":
-        return bool(fits.sum() >= problem.members[gang])
-    sums = problem.tree.sums(required, np.where(problem.tree.known[required], fits, 0))
-    return bool(sums.max() >= problem.members[gang])
+    return Alone(problem).fits(gang, ignoring=ignoring)
 
 
 def fewest_domains(problem: Problem, gang: int) -> list[int]:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from gangfit.models import Blocked, Reason
-from gangfit.solver.bounds import fits_alone
 from gangfit.solver.problem import UNLIMITED, Problem
-from gangfit.solver.space import members_per_node
+from gangfit.solver.space import Alone, members_per_node
+from gangfit.solver.victims import protected_until
 
 _RULES: tuple[tuple[Reason, str], ...] = (
     ("topology", "required_level"),
@@ -17,20 +17,57 @@ _RULES: tuple[tuple[Reason, str], ...] = (
 )
 
 
-def explain(problem: Problem, gang: int, undecided: bool) -> Blocked:
-    """The reason a blocked gang waits; `undecided`: its question ran out of time."""
-    reason: Reason
-    if fits_alone(problem, gang):
-        reason = "undecided" if undecided else "competing"
-    else:
-        reason = next((code for code, rule in _RULES if fits_alone(problem, gang, ignoring=rule)), "capacity")
-    counters = _counters(problem, gang)
-    return Blocked(
-        gang=problem.gangs[gang].name,
-        reason=reason,
-        message=_message(problem, gang, reason, counters),
-        counters=counters,
-    )
+class Reasons:
+    """Why blocked gangs wait. What alike gangs share is counted once."""
+
+    def __init__(self, problem: Problem) -> None:
+        self.problem = problem
+        self._alone = Alone(problem)
+        self._empty = Alone(problem.empty())
+        self._order = problem.order()
+        self._counters: dict[tuple[int, int, int], dict[str, int]] = {}
+        """(shape, required, members where they matter) → counters."""
+
+    def explain(self, gang: int, undecided: bool) -> Blocked:
+        """The reason a blocked gang waits; `undecided`: its question ran out of time."""
+        reason = "undecided" if undecided else self._reason(gang)
+        # Members show in the counters only where a node has no limit, and every node limits GPUs.
+        members = 0 if self.problem.request[gang, 0] else int(self.problem.members[gang])
+        alike = int(self.problem.shape_of[gang]), int(self.problem.required[gang]), members
+        if alike not in self._counters:
+            self._counters[alike] = _counters(self.problem, gang)
+        counters = self._counters[alike]
+        return Blocked(
+            gang=self.problem.gangs[gang].name,
+            reason=reason,
+            message=_message(self.problem, gang, reason, counters),
+            counters=counters,
+            retry_at_s=_retry_at(self.problem, gang) if reason == "protected" else None,
+        )
+
+    def _reason(self, gang: int) -> Reason:
+        """The reason of a gang whose question was settled."""
+        if not self._order.within_limit(gang):
+            return "limit"
+        if self._alone.fits(gang):
+            return "competing"
+        for code, rule in _RULES:
+            if self._alone.fits(gang, ignoring=rule):
+                return code
+        return "protected" if self._empty.fits(gang) else "capacity"
+
+
+def _retry_at(problem: Problem, gang: int) -> int | None:
+    """When the first gang of lower priority in the tenant, or of another tenant, is old enough to be preempted."""
+    snapshot, wanted = problem.snapshot, problem.gangs[gang]
+    policy = snapshot.policy.preemption
+    ends = []
+    for running in snapshot.running:
+        mode = policy.within if running.tenant == wanted.tenant else policy.across
+        claim = mode == "reclaim" or (mode == "priority" and running.priority < wanted.priority)
+        if claim and running.preemptible and running.phase != "terminating":
+            ends.append(protected_until(snapshot, running))
+    return min((end for end in ends if end > snapshot.time_s), default=None)
 
 
 def _counters(problem: Problem, gang: int) -> dict[str, int]:
@@ -79,6 +116,10 @@ def _message(problem: Problem, gang: int, reason: Reason, counters: dict[str, in
             )
         case "capacity":
             return f"{members}: the free space of the nodes it may use holds {fit}"
+        case "limit":
+            return f"{members} would take tenant {wanted.tenant!r}, or one above it, past its limit"
+        case "protected":
+            return f"{members}: free space holds {fit}; the rest is held by gangs that it may not preempt"
         case "limit":
             return f"{members} would take tenant {wanted.tenant!r}, or one above it, past its limit"
         case "protected":

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import chain
 
 import numpy as np
 
-from gangfit.models import NODE_LEVEL, PendingGang, Snapshot, amounts
+from gangfit.models import NODE_LEVEL, Gang, Node, PendingGang, Request, Snapshot, Used
 from gangfit.solver import eligibility
 from gangfit.solver.arrays import BoolArray, IntArray
 from gangfit.solver.tenants import Order, Tenants, encode_tenants
@@ -55,8 +56,16 @@ class Tree:
         """Range of domains of level + 1 inside a domain; level −1 is the whole cluster."""
         if level < 0:
             return 0, self.domains(0)
-        first, last = self.starts[level][domain], self.starts[level][domain + 1] - 1
-        return int(self.domain[level + 1][first]), int(self.domain[level + 1][last]) + 1
+        first = self.first_child[level]
+        return int(first[domain]), int(first[domain + 1])
+
+    @cached_property
+    def first_child(self) -> tuple[IntArray, ...]:
+        """Per named level: first domain of level + 1 in each domain, then their number; length domains + 1."""
+        return tuple(
+            np.append(self.domain[level + 1][self.starts[level][:-1]], self.domains(level + 1))
+            for level in range(self.named)
+        )
 
 
 @dataclass(frozen=True)
@@ -122,6 +131,8 @@ class Problem:
     """Running gangs that may give way."""
     may_preempt: BoolArray
     """(J,): not preempted itself so recently that it has to settle first."""
+    held: IntArray
+    """(N, R): what running gangs hold, terminating ones not counted."""
 
     @cached_property
     def total(self) -> IntArray:
@@ -153,19 +164,7 @@ class Problem:
 
     def empty(self) -> Problem:
         """The round with every running gang gone, eligible or not."""
-        free = self.free.copy()
-        column = {resource: r for r, resource in enumerate(self.resources)}
-        index = {name: n for n, name in enumerate(self.node_names)}
-        for gang in self.snapshot.running:
-            if gang.phase == "terminating":
-                continue
-            asks = np.zeros(len(column), dtype=np.int64)
-            for resource, amount in amounts(gang.request).items():
-                asks[column[resource]] = amount or 0
-            for name, count in gang.placement.items():
-                free[index[name]] += count * asks
-        free[self.free == UNLIMITED] = UNLIMITED
-        return replace(self, free=free)
+        return replace(self, free=np.where(self.free == UNLIMITED, UNLIMITED, self.free + self.held))
 
     def order(self) -> Order:
         """A fresh order of consideration."""
@@ -182,32 +181,27 @@ class Problem:
 def encode(snapshot: Snapshot) -> Problem:
     """The arrays of a snapshot."""
     entries = snapshot.nodes
-    names = [name for group in snapshot.node_names for name in group]
-    entry_of = [i for i, group in enumerate(snapshot.node_names) for _ in group]
-    keys = [tuple((part is None, part or "") for part in entry.path) for entry in entries]
-    order = sorted(range(len(names)), key=lambda n: (keys[entry_of[n]], names[n]))
-    names = [names[n] for n in order]
-    entry = np.array([entry_of[n] for n in order], dtype=np.int64)
+    path_of, paths = _paths(entries)
+    names, entry = _sorted_nodes(snapshot, path_of, paths)
     index = {name: n for n, name in enumerate(names)}
-
-    tree = _tree(snapshot, entry)
+    tree = _tree(snapshot, paths, path_of[entry])
+    running = _running(snapshot, index)
     gangs = sorted(snapshot.pending, key=lambda gang: (-gang.priority, gang.submitted_s, gang.name))
     resources = _resources(snapshot)
-    column = {resource: r for r, resource in enumerate(resources)}
-    free, warnings, hosting = _free(snapshot, names, index, entry, column)
-    request = np.zeros((len(gangs), len(resources)), dtype=np.int64)
-    for j, gang in enumerate(gangs):
-        for resource, amount in amounts(gang.request).items():
-            request[j, column[resource]] = amount or 0
+    free, held, warnings = _free(snapshot, names, running, entry, resources)
+    tenants = encode_tenants(snapshot, resources, _capacity(snapshot, np.bincount(entry), resources))
+    stays = np.array([gang.phase != "terminating" for gang in snapshot.running], dtype=np.bool_)
+    tenant = {name: t for t, name in enumerate(tenants.names)}
+    settled = snapshot.time_s - snapshot.policy.preemption.settle_s
+    hosting = np.zeros(len(names), dtype=np.bool_)
+    hosting[running.node] = True
+    request = _requests(gangs, resources)
     gpus = np.array([node.gpus for node in entries], dtype=np.int64)[entry]
     ready = eligibility.node_state(entries)[entry]
     gpu_node = ready & (gpus > 0)
     intact = gpu_node & (free[:, 0] == gpus) & ~hosting
     levels = {name: level for level, name in enumerate(tree.levels)}
     eligible, eligible_of = _eligible(snapshot, gangs, entry, ready)
-    tenants = encode_tenants(snapshot, column, _capacity(snapshot, entry, column))
-    tenant = {name: t for t, name in enumerate(tenants.names)}
-    settled = snapshot.time_s - snapshot.policy.preemption.settle_s
     shapes: dict[tuple[bytes, int], int] = {}
     shape_of = [shapes.setdefault((request[j].tobytes(), int(eligible_of[j])), len(shapes)) for j in range(len(gangs))]
     return Problem(
@@ -219,7 +213,9 @@ def encode(snapshot: Snapshot) -> Problem:
         ready=ready,
         intact=intact,
         intact_domains=tuple(_intact_domains(tree, level, gpu_node, intact) for level in range(len(tree.levels))),
-        crossing=_crossing(snapshot, tree, index),
+        crossing=_crossing(
+            tree, running, np.array([g.phase != "terminating" for g in snapshot.running], dtype=np.bool_)
+        ),
         gangs=tuple(gangs),
         members=np.array([gang.members for gang in gangs], dtype=np.int64),
         request=request,
@@ -231,8 +227,9 @@ def encode(snapshot: Snapshot) -> Problem:
         warnings=tuple(warnings),
         tenants=tenants,
         tenant_of=np.array([tenant[gang.tenant] for gang in gangs], dtype=np.int64),
-        victims=encode_victims(snapshot, tenants, column, index, tree.domain),
+        victims=encode_victims(snapshot, tenants, resources, index, tree.domain),
         may_preempt=np.array([g.preempted_s is None or g.preempted_s <= settled for g in gangs], dtype=np.bool_),
+        held=held,
     )
 
 
@@ -240,20 +237,51 @@ def _levels(levels: dict[str, int], wanted: Iterable[str | None]) -> IntArray:
     return np.array([-1 if name is None else levels[name] for name in wanted], dtype=np.int64)
 
 
-def _tree(snapshot: Snapshot, entry: IntArray) -> Tree:
+Path = tuple[str | None, ...]
+
+
+@dataclass(frozen=True)
+class _Running:
+    """Members of the running gangs, one entry per gang and node."""
+
+    gang: IntArray
+    """Index in `snapshot.running`, ascending."""
+    node: IntArray
+    count: IntArray
+
+
+def _paths(entries: Sequence[Node]) -> tuple[IntArray, list[Path]]:
+    """Per entry the index of its path, and the distinct paths in the order of their domains: names, then null."""
+    paths = sorted({node.path for node in entries}, key=lambda path: [(part is None, part or "") for part in path])
+    number = {path: i for i, path in enumerate(paths)}
+    return np.array([number[node.path] for node in entries], dtype=np.int64), paths
+
+
+def _sorted_nodes(snapshot: Snapshot, path_of: IntArray, paths: list[Path]) -> tuple[list[str], IntArray]:
+    """Single node names by path, then name; and the entry of each node, (N,)."""
+    groups = snapshot.node_names
+    names = list(chain.from_iterable(groups))
+    entry = np.repeat(np.arange(len(groups)), np.fromiter(map(len, groups), dtype=np.int64, count=len(groups)))
+    by_name = np.array(sorted(range(len(names)), key=names.__getitem__), dtype=np.int64)
+    order = by_name[np.argsort(path_of[entry[by_name]], kind="stable")]
+    return [names[n] for n in order.tolist()], entry[order]
+
+
+def _tree(snapshot: Snapshot, paths: list[Path], path: IntArray) -> Tree:
+    """The tree; `path` (N,): index into `paths` of each node."""
     named = len(snapshot.topology.levels)
-    count = len(entry)
+    count = len(path)
     domain = np.zeros((named + 1, count), dtype=np.int64)
     known = np.ones((named + 1, count), dtype=np.bool_)
     fresh = np.zeros(count, dtype=np.bool_)
     fresh[0] = True
     for level in range(named):
         codes: dict[str | None, int] = {}
-        code = np.array([codes.setdefault(node.path[level], len(codes)) for node in snapshot.nodes], dtype=np.int64)
-        missing = np.array([node.path[level] is None for node in snapshot.nodes], dtype=np.bool_)[entry]
+        code = np.array([codes.setdefault(parts[level], len(codes)) for parts in paths], dtype=np.int64)[path]
+        missing = np.array([parts[level] is None for parts in paths], dtype=np.bool_)[path]
         known[level] = ~missing & (known[level - 1] if level else True)
         changed = np.ones(count, dtype=np.bool_)
-        changed[1:] = code[entry][1:] != code[entry][:-1]
+        changed[1:] = code[1:] != code[:-1]
         fresh = fresh | changed | ~known[level]
         # The node after an unknown one starts a domain of its own, too.
         fresh[1:] |= ~known[level][:-1]
@@ -267,64 +295,77 @@ def _tree(snapshot: Snapshot, entry: IntArray) -> Tree:
     return Tree(names, tuple(snapshot.topology.weights()), domain, starts, known)
 
 
+_BASE = ("gpus", "cpu_milli", "memory_mib")
+
+
 def _resources(snapshot: Snapshot) -> tuple[str, ...]:
-    gangs = (*snapshot.running, *snapshot.pending)
-    named = {resource for gang in gangs for resource in amounts(gang.request)}
-    base = ("gpus", "cpu_milli", "memory_mib")
-    return base + tuple(sorted(named - set(base)))
+    named = {name for gang in (*snapshot.running, *snapshot.pending) for name in gang.request.resources}
+    return _BASE + tuple(sorted(f"resources.{name}" for name in named))
+
+
+def _column(sources: Sequence[Request | Used | Node], resource: str) -> IntArray:
+    """Amount of one resource per source; `UNLIMITED` for a node that sets no limit."""
+    if resource in _BASE:
+        column = [getattr(source, resource) for source in sources]
+        if resource != "gpus":
+            column = [UNLIMITED if amount is None else amount for amount in column]
+    else:
+        name = resource.removeprefix("resources.")
+        column = [source.resources.get(name, 0) for source in sources]
+    return np.array(column, dtype=np.int64)
+
+
+def _requests(gangs: Sequence[Gang], resources: tuple[str, ...]) -> IntArray:
+    """(gangs, R): what one member of each gang asks."""
+    requests = [gang.request for gang in gangs]
+    return np.stack([_column(requests, resource) for resource in resources], axis=1)
+
+
+def _running(snapshot: Snapshot, index: dict[str, int]) -> _Running:
+    placements = [gang.placement for gang in snapshot.running]
+    gang = np.repeat(np.arange(len(placements)), np.array([len(p) for p in placements], dtype=np.int64))
+    node = [index[name] for placement in placements for name in placement]
+    count = [members for placement in placements for members in placement.values()]
+    return _Running(gang, np.array(node, dtype=np.int64), np.array(count, dtype=np.int64))
 
 
 def _free(
-    snapshot: Snapshot, names: list[str], index: dict[str, int], entry: IntArray, column: dict[str, int]
-) -> tuple[IntArray, list[str], BoolArray]:
-    """Free amounts (N, R), a warning per clamped amount, and which nodes host a running member (N,)."""
-    capacity = np.zeros((len(snapshot.nodes), len(column)), dtype=np.int64)
-    used = np.zeros_like(capacity)
-    for i, node in enumerate(snapshot.nodes):
-        for resource, limit in amounts(node).items():
-            if resource in column:
-                capacity[i, column[resource]] = UNLIMITED if limit is None else limit
-        for resource, amount in amounts(node.used).items():
-            if resource in column:
-                used[i, column[resource]] = amount or 0
-    limits = capacity[entry]
-    free = limits - used[entry]
-    hosting = np.zeros(len(names), dtype=np.bool_)
-    for gang in snapshot.running:
-        asks = np.zeros(len(column), dtype=np.int64)
-        for resource, amount in amounts(gang.request).items():
-            if resource in column:
-                asks[column[resource]] = amount or 0
-        nodes = np.array([index[name] for name in gang.placement], dtype=np.int64)
-        hosting[nodes] = True
-        if gang.phase == "terminating":
-            continue
-        counts = np.array(list(gang.placement.values()), dtype=np.int64)
-        free[nodes] -= counts[:, None] * asks
-    free[limits == UNLIMITED] = UNLIMITED
+    snapshot: Snapshot, names: list[str], running: _Running, entry: IntArray, resources: tuple[str, ...]
+) -> tuple[IntArray, IntArray, list[str]]:
+    """Free amounts (N, R), what running gangs hold that don't terminate (N, R), and a warning per clamped amount."""
+    used = [node.used for node in snapshot.nodes]
+    asks = _requests(snapshot.running, resources)
+    asks[[gang.phase == "terminating" for gang in snapshot.running]] = 0
+    free = np.empty((len(names), len(resources)), dtype=np.int64)
+    held = np.zeros_like(free)
+    for r, resource in enumerate(resources):
+        limits = _column(snapshot.nodes, resource)
+        left = (limits - _column(used, resource))[entry]
+        np.add.at(held[:, r], running.node, running.count * asks[running.gang, r])
+        left -= held[:, r]
+        left[(limits == UNLIMITED)[entry]] = UNLIMITED
+        free[:, r] = left
     warnings = [
         f"node {names[n]!r}: {resource} overcommitted by {-free[n, r]}, taken as full"
-        for resource, r in column.items()
+        for r, resource in enumerate(resources)
         for n in np.flatnonzero(free[:, r] < 0)
     ]
-    return np.maximum(free, 0), warnings, hosting
+    return np.maximum(free, 0), held, warnings
 
 
-def _capacity(snapshot: Snapshot, entry: IntArray, column: dict[str, int]) -> IntArray:
-    """(R,): capacity for shares: nodes not down, minus `used`; 0 where a node sets no limit."""
-    copies = np.bincount(entry, minlength=len(snapshot.nodes)).tolist()
-    total = [0] * len(column)
-    unlimited: set[str] = set()
-    for node, count in zip(snapshot.nodes, copies, strict=True):
-        if node.state == "down":
-            continue
-        used = amounts(node.used)
-        for resource, limit in amounts(node).items():
-            if limit is None:
-                unlimited.add(resource)
-            elif resource in column:
-                total[column[resource]] += count * max(0, limit - (used.get(resource) or 0))
-    return np.array([0 if name in unlimited else total[r] for name, r in column.items()], dtype=np.int64)
+def _capacity(snapshot: Snapshot, copies: IntArray, resources: tuple[str, ...]) -> IntArray:
+    """(R,): capacity for shares: nodes not down, minus `used`; 0 where a node sets no limit.
+
+    `copies`: nodes per entry.
+    """
+    counted = np.where([node.state != "down" for node in snapshot.nodes], copies, 0)
+    result = np.zeros(len(resources), dtype=np.int64)
+    for r, resource in enumerate(resources):
+        limits = _column(snapshot.nodes, resource)
+        used = _column([node.used for node in snapshot.nodes], resource)
+        if not (counted * (limits == UNLIMITED)).any():
+            result[r] = (counted * np.maximum(limits - used, 0)).sum()
+    return result
 
 
 def _intact_domains(tree: Tree, level: int, gpu_node: BoolArray, intact: BoolArray) -> BoolArray:
@@ -333,32 +374,44 @@ def _intact_domains(tree: Tree, level: int, gpu_node: BoolArray, intact: BoolArr
     return result
 
 
-def _crossing(snapshot: Snapshot, tree: Tree, index: dict[str, int]) -> tuple[IntArray, ...]:
-    crossing = tuple(np.zeros(tree.domains(level), dtype=np.int64) for level in range(tree.named))
-    for gang in snapshot.running:
-        nodes = [index[name] for name in gang.placement]
-        if len(nodes) < 2 or gang.phase == "terminating":
-            continue
-        for level in range(tree.named):
-            touched = np.unique(tree.domain[level][nodes])
-            if len(touched) > 1:
-                crossing[level][touched] += 1
-    return crossing
+def _crossing(tree: Tree, running: _Running, stays: BoolArray) -> tuple[IntArray, ...]:
+    """Per named level (domains,): running gangs that cross each domain's boundary, of those that stay."""
+    crossing = []
+    gang, node = running.gang[stays[running.gang]], running.node[stays[running.gang]]
+    for level in range(tree.named):
+        domains = tree.domains(level)
+        pairs = np.unique(gang * domains + tree.domain[level][node])
+        touched = np.bincount(pairs // domains, minlength=1)
+        crossing.append(np.bincount(pairs[touched[pairs // domains] > 1] % domains, minlength=domains))
+    return tuple(crossing)
 
 
 def _eligible(
     snapshot: Snapshot, gangs: list[PendingGang], entry: IntArray, ready: BoolArray
 ) -> tuple[tuple[Eligible, ...], IntArray]:
+    """Distinct eligibilities and each gang's. The rules judge one entry of every kind that gangs can tell apart."""
+    keys = sorted({key for gang in gangs for key in gang.selector})
+    kinds: dict[tuple[object, ...], int] = {}
+    kind = np.array(
+        [
+            kinds.setdefault((node.gpu_model, node.taints, *(node.labels.get(key) for key in keys)), len(kinds))
+            for node in snapshot.nodes
+        ],
+        dtype=np.int64,
+    )
+    first = np.unique(kind, return_index=True)[1]
+    examples = [snapshot.nodes[i] for i in first.tolist()]
+    kind = kind[entry]
     numbers: dict[tuple[object, ...], int] = {}
     distinct: list[Eligible] = []
     of = np.zeros(len(gangs), dtype=np.int64)
     for j, gang in enumerate(gangs):
-        key = (frozenset(gang.selector.items()), gang.tolerations, gang.gpu_model)
-        if key not in numbers:
-            numbers[key] = len(distinct)
-            selector = eligibility.node_selector(snapshot.nodes, gang)[entry]
-            taint = eligibility.node_taints(snapshot.nodes, gang)[entry]
-            model = eligibility.gpu_model(snapshot.nodes, gang)[entry]
+        wish = (frozenset(gang.selector.items()), gang.tolerations, gang.gpu_model)
+        if wish not in numbers:
+            numbers[wish] = len(distinct)
+            selector = eligibility.node_selector(examples, gang)[kind]
+            taint = eligibility.node_taints(examples, gang)[kind]
+            model = eligibility.gpu_model(examples, gang)[kind]
             distinct.append(Eligible(selector, taint, model, ready & selector & taint & model))
-        of[j] = numbers[key]
+        of[j] = numbers[wish]
     return tuple(distinct), of

@@ -22,6 +22,31 @@ def members_per_node(problem: Problem, free: IntArray, gang: int, *, ignoring: s
     return np.where(eligible.without(ignoring) & problem.ready if ignoring else eligible.allowed, fits, 0)
 
 
+class Alone:
+    """How many members of each gang the cluster's free space holds with no other pending gang beside it."""
+
+    def __init__(self, problem: Problem) -> None:
+        self.problem = problem
+        self._most: dict[tuple[int, int, str], int] = {}
+
+    def fits(self, gang: int, *, ignoring: str = "") -> bool:
+        """Whether the gang fits: exact, by counting.
+
+        `ignoring` leaves one rule out: required_level, node_selector, node_taints or gpu_model.
+        """
+        required = -1 if ignoring == "required_level" else int(self.problem.required[gang])
+        rule = "" if ignoring == "required_level" else ignoring
+        alike = int(self.problem.shape_of[gang]), required, rule
+        if alike not in self._most:
+            fits = members_per_node(self.problem, self.problem.free, gang, ignoring=rule)
+            self._most[alike] = self._in_one_domain(required, fits) if required >= 0 else int(fits.sum())
+        return self._most[alike] >= int(self.problem.members[gang])
+
+    def _in_one_domain(self, level: int, fits: IntArray) -> int:
+        tree = self.problem.tree
+        return int(tree.sums(level, np.where(tree.known[level], fits, 0)).max())
+
+
 class Space:
     """Free amounts of every node, and per gang shape the members that each node still holds."""
 

@@ -6,7 +6,7 @@ in docs/model.md, "Who is next".
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Literal
@@ -63,8 +63,9 @@ class Tenants:
         return best, share
 
 
-def encode_tenants(snapshot: Snapshot, column: dict[str, int], capacity: IntArray) -> Tenants:
-    """Arrays of the snapshot's tenants; `column`: resource → R column, `capacity`: (R,), 0 = not counted."""
+def encode_tenants(snapshot: Snapshot, resources: Sequence[str], capacity: IntArray) -> Tenants:
+    """Arrays of the snapshot's tenants; `capacity` (R,) in the order of `resources`, 0 = not counted."""
+    column = {resource: r for r, resource in enumerate(resources)}
     declared = {tenant.name: tenant for tenant in snapshot.tenants}
     gangs: tuple[Gang, ...] = (*snapshot.running, *snapshot.pending)
     if DEFAULT_TENANT not in declared and any(gang.tenant == DEFAULT_TENANT for gang in gangs):

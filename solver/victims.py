@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -35,12 +36,13 @@ class Victims:
 
 
 def encode_victims(
-    snapshot: Snapshot, tenants: Tenants, column: dict[str, int], index: dict[str, int], domain: IntArray
+    snapshot: Snapshot, tenants: Tenants, resources: Sequence[str], index: dict[str, int], domain: IntArray
 ) -> Victims:
     """The eligible gangs of a snapshot.
 
-    `column`: resource → R column, `index`: node name → node index, `domain`: the tree's domains, (L + 1, N).
+    `resources` (R,), `index`: node name → node index, `domain`: the tree's domains, (L + 1, N).
     """
+    column = {resource: r for r, resource in enumerate(resources)}
     policy = snapshot.policy.preemption
     wanted = policy.within != "never" or policy.across != "never"
     gangs = sorted((g for g in snapshot.running if wanted and victim_eligible(snapshot, g)), key=lambda g: g.name)

@@ -1,0 +1,1 @@
+"""Speed and quality of gangfit, measured through its public interface. See README.md here."""

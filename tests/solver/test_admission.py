@@ -1,0 +1,214 @@
+"""Which gangs start: the order, the oracle and its three ways to an answer, and never worse than greedy."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+from brute_force import Round
+from hand_made import gang, node, placed, racks, snapshot
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from random_rounds import random_round
+
+import gangfit.solver.admission
+from gangfit.models import Snapshot
+from gangfit.solver import solve
+from gangfit.solver.admission import Admission, admit, fill_leftover
+from gangfit.solver.assignment import admission, rank
+from gangfit.solver.bounds import Headroom
+from gangfit.solver.engine import Budget
+from gangfit.solver.greedy import STRATEGIES
+from gangfit.solver.problem import encode
+from gangfit.solver.space import Space
+
+CROWDED = st.builds(
+    random_round, st.integers(0, 10**9), nodes=st.just(12), gangs=st.just(9), members=st.just(5), crowded=st.just(True)
+)
+TINY = st.builds(
+    random_round, st.integers(0, 10**9), nodes=st.just(4), gangs=st.just(4), members=st.just(3), crowded=st.just(True)
+)
+
+
+def considered(snapshot: Snapshot) -> list[str]:
+    return [step.gang for step in solve(snapshot).considered]
+
+
+def ask(snapshot: Snapshot, *, search: bool = True) -> Admission:
+    return admit(encode(snapshot), Budget(snapshot.policy) if search else None, lambda line: None)
+
+
+class TestOrder:
+    def test_priority_then_submission_then_name(self) -> None:
+        pending = [
+            gang("late", submitted_s=9), gang("b", submitted_s=1), gang("a", submitted_s=1), gang("low", priority=-1),
+            gang("high", priority=1, submitted_s=99), gang("higher", priority=2, submitted_s=100),
+        ]  # fmt: skip
+        for order in itertools.islice(itertools.permutations(pending), 0, 720, 37):
+            round = snapshot(racks((8, 8, 8)), list(order))
+            assert considered(round) == ["higher", "high", "a", "b", "late", "low"]
+            assert list(placed(solve(round))) == ["higher", "high", "a"]
+
+    def test_names_compare_by_code_point(self) -> None:
+        round = snapshot(racks((8,)), [gang(name) for name in ("g2", "g10", "G3", "ä")])
+        assert considered(round) == ["G3", "g10", "g2", "ä"]
+
+    def test_one_that_waits_does_not_hold_up_the_rest(self) -> None:
+        round = snapshot(racks((8,)), [gang("huge", 9, priority=1), gang("small")])
+        assert list(placed(solve(round))) == ["small"]
+
+    def test_a_later_gang_never_costs_an_earlier_one(self) -> None:
+        round = snapshot(racks((8, 8)), [gang("first", 2, 5, priority=9), *(gang(f"g{i}", 1, 4) for i in range(4))])
+        assert list(placed(solve(round))) == ["first"]
+
+
+class TestJointly:
+    round = snapshot(racks((8,), (4, 4)), [gang("a", 2, 4, priority=1), gang("b")])
+
+    def test_an_admitted_gang_is_placed_again_for_a_later_one(self) -> None:
+        problem = encode(self.round)
+        assert all(admission(problem, strategy(problem)) == (1, 0) for strategy in STRATEGIES.values())
+        found = ask(self.round)
+        assert found.decided == ("greedy", "search")
+        assert all(admission(problem, assignment) == (1, 1) for assignment in found.plans.values())
+
+    def test_a_chain_of_them(self) -> None:
+        """Each next gang needs the very space where greedy put the last."""
+        nodes = racks((8,), (4, 4), (2, 2, 2, 2))
+        pending = [gang("a", 4, 2, priority=3), gang("b", 2, 4, priority=2), gang("c", 1, 8, priority=1)]
+        answer = placed(solve(snapshot(nodes, pending)))
+        assert {name: {on[:2] for on in nodes} for name, nodes in answer.items()} == {
+            "a": {"r2"},
+            "b": {"r1"},
+            "c": {"r0"},
+        }
+
+    def test_proven_no(self) -> None:
+        """7 + 7 GPUs free and 14 asked, but 4 + 4 don't go into 7."""
+        round = snapshot(racks((7, 7)), [gang("a", 1, 6, priority=1), gang("b", 2, 4)])
+        blocked = solve(round).blocked[0]
+        assert (blocked.gang, blocked.reason) == ("b", "competing")
+
+    @pytest.mark.parametrize("search", [True, False])
+    def test_without_budget_it_stays_undecided(self, search: bool) -> None:
+        answer = solve(self.round, search=search)
+        assert list(placed(answer)) == (["a", "b"] if search else ["a"])
+        assert answer.status == ("optimal" if search else "feasible")
+        if not search:
+            assert answer.blocked[0].reason == "undecided"
+            assert (answer.tiers[0].value, answer.tiers[0].bound, answer.tiers[0].gap) == (1, 2, 1.0)
+            assert answer.tiers[0].proof is None
+
+    def test_a_model_too_large_stays_undecided(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(gangfit.solver.admission, "MODEL_LIMIT", 1)
+        assert solve(self.round).blocked[0].reason == "undecided"
+
+    def test_later_gangs_still_start_after_an_undecided_one(self) -> None:
+        round = snapshot(racks((8,), (4, 4)), [*map(dict, JOINT), gang("c", 1, 2)])
+        answer = solve(round, search=False)
+        assert [(step.gang, step.decided_by) for step in answer.considered] == [
+            ("a", "greedy"), ("b", "limit"), ("c", "greedy"),
+        ]  # fmt: skip
+
+
+JOINT = (gang("a", 2, 4, priority=2), gang("b", priority=1))
+
+
+class TestFillLeftover:
+    def test_undecided_gangs_take_what_a_plan_leaves(self) -> None:
+        problem = encode(TestJointly.round)
+        space = Space(problem)
+        moved = {0: next(iter(ask(TestJointly.round).plans.values()))[0]}
+        assert space.fits(1).sum() >= 1
+        filled, decided = fill_leftover(problem, moved, ("greedy", "limit"))
+        assert admission(problem, filled) == (1, 1)
+        assert decided == ("greedy", "greedy")
+
+    def test_decided_ones_stay(self) -> None:
+        problem = encode(TestJointly.round)
+        for how in ("bound", "search"):
+            filled, decided = fill_leftover(problem, {}, ("limit", how))
+            assert admission(problem, filled) == (1, 0)
+            assert decided == ("greedy", how)
+
+    def test_in_considered_order(self) -> None:
+        problem = encode(snapshot(racks((8,)), [gang("b"), gang("a", priority=-1), gang("c", priority=1)]))
+        filled, _ = fill_leftover(problem, {}, ("limit", "limit", "limit"))
+        assert [problem.gangs[j].name for j in filled] == ["c"]
+
+
+class TestNeverWorseThanGreedy:
+    @settings(max_examples=60, deadline=None)
+    @given(round=CROWDED, search=st.booleans())
+    def test_admissions_and_plan(self, round: Snapshot, search: bool) -> None:
+        problem = encode(round)
+        found = ask(round, search=search)
+        greedy = [strategy(problem) for strategy in STRATEGIES.values()]
+        vectors = {admission(problem, assignment) for assignment in found.plans.values()}
+        assert len(vectors) == 1
+        assert vectors.pop() >= max(admission(problem, assignment) for assignment in greedy)
+        best = min(rank(problem, assignment) for assignment in found.plans.values())
+        assert best <= min(rank(problem, assignment) for assignment in greedy)
+
+    @settings(max_examples=60, deadline=None)
+    @given(round=CROWDED, search=st.booleans())
+    def test_the_answer(self, round: Snapshot, search: bool) -> None:
+        problem = encode(round)
+        answer = solve(round, search=search)
+        vector = (*(-step.admitted for step in answer.considered), *(tier.value for tier in answer.tiers[1:]))
+        assert vector <= min(rank(problem, strategy(problem)) for strategy in STRATEGIES.values())
+
+
+class TestHeadroom:
+    @settings(max_examples=150, deadline=None)
+    @given(round=TINY)
+    def test_never_rules_out_what_can_start(self, round: Snapshot) -> None:
+        """Taken along a plan that exists, no count may forbid the next gang of that plan."""
+        problem = encode(round)
+        brute = Round(round)
+        startable = {frozenset(plan) for plan in brute.plans(0, brute.free, {})}
+        for names in startable:
+            headroom = Headroom(problem)
+            for j, wanted in enumerate(problem.gangs):
+                if wanted.name in names:
+                    assert not headroom.rules_out(j), (sorted(names), wanted.name)
+                    headroom.take(j)
+
+    def test_counts_slots_not_sums(self) -> None:
+        """7 + 7 + 7 GPUs hold three members of 4, not five."""
+        problem = encode(snapshot(racks((7, 7, 7)), [gang("a", 2, 4), gang("b", 2, 4)]))
+        headroom = Headroom(problem)
+        assert not headroom.rules_out(0)
+        headroom.take(0)
+        assert headroom.rules_out(1)
+
+    def test_counts_only_the_nodes_a_gang_may_use(self) -> None:
+        nodes = [node("in", "r", labels={"pool": "a"}), node("out", "r")]
+        pending = [gang("a", priority=1, selector={"pool": "a"}), gang("b", selector={"pool": "a"})]
+        problem = encode(snapshot(nodes, pending))
+        headroom = Headroom(problem)
+        headroom.take(0)
+        assert headroom.rules_out(1)
+
+    def test_gangs_that_may_sit_elsewhere_take_nothing_from_a_pool(self) -> None:
+        nodes = [node("in", "r", labels={"pool": "a"}), node("out", "r")]
+        problem = encode(snapshot(nodes, [gang("a", priority=1), gang("b", selector={"pool": "a"})]))
+        headroom = Headroom(problem)
+        headroom.take(0)
+        assert not headroom.rules_out(1)
+
+
+class TestDecidedBy:
+    @settings(max_examples=40, deadline=None)
+    @given(round=CROWDED)
+    def test_agrees_with_the_reason(self, round: Snapshot) -> None:
+        answer = solve(round)
+        reasons = {blocked.gang: blocked.reason for blocked in answer.blocked}
+        for step in answer.considered:
+            assert step.admitted is (step.gang not in reasons)
+            if step.admitted:
+                assert step.decided_by in ("greedy", "search")
+            else:
+                assert step.decided_by in ("bound", "search")
+            if reasons.get(step.gang) not in (None, "competing"):
+                assert step.decided_by == "bound"

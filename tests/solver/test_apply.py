@@ -1,0 +1,113 @@
+"""The snapshot that a plan leads to, and that solving again at the same instant changes nothing."""
+
+from __future__ import annotations
+
+import pytest
+from hand_made import gang, node, plan, racks, running, snapshot
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pydantic import ValidationError
+from random_rounds import random_round
+
+from gangfit.models import Snapshot
+from gangfit.solver import apply, solve
+
+ROUNDS = st.builds(
+    random_round, st.integers(0, 10**9), nodes=st.just(16), gangs=st.just(10), members=st.just(6), crowded=st.booleans()
+)
+
+
+class TestApply:
+    round = snapshot(
+        racks((8, 8)),
+        [gang("a", priority=3, submitted_s=5, preferred="rack"), gang("b", 2)],
+        [running("old", {"r0n1": 1})],
+        time_s=77,
+        tenants=[{"name": "t"}],
+        meta={"origin": "hand"},
+    )
+
+    def test_placed_gangs_run_from_now(self) -> None:
+        after = apply(self.round, solve(self.round))
+        old, started = after.running
+        assert old == self.round.running[0]
+        assert (started.name, started.placement, started.started_s) == ("a", {"r0n0": 1}, 77)
+        assert (started.priority, started.submitted_s, started.topology.preferred) == (3, 5, "rack")
+        assert [waiting.name for waiting in after.pending] == ["b"]
+
+    def test_the_rest_is_as_it_was(self) -> None:
+        after = apply(self.round, solve(self.round))
+        for field in set(Snapshot.model_fields) - {"running", "pending"}:
+            assert getattr(after, field) == getattr(self.round, field)
+        assert after.pending[0] == self.round.pending[1]
+        assert len(self.round.running) == 1
+
+    def test_the_result_is_a_snapshot_on_the_wire(self) -> None:
+        after = apply(self.round, solve(self.round))
+        assert Snapshot.model_validate_json(after.model_dump_json()) == after
+
+    def test_a_plan_that_starts_nothing(self) -> None:
+        assert apply(self.round, plan({})) == self.round
+
+    @pytest.mark.parametrize("name", ["nobody", "old"])
+    def test_not_pending(self, name: str) -> None:
+        with pytest.raises(ValueError, match=f"places '{name}', which isn't pending"):
+            apply(self.round, plan({name: {"r0n0": 1}}))
+
+    def test_placed_twice(self) -> None:
+        once = plan({"a": {"r0n0": 1}})
+        with pytest.raises(ValueError, match="'a', which isn't pending"):
+            apply(self.round, once.model_copy(update={"placements": once.placements * 2}))
+
+    @pytest.mark.parametrize(
+        ("on", "message"),
+        [
+            ({"r0n1": 1}, "running gangs and `used` take 16 of gpus, it has 8"),
+            ({"r0n0": 2}, "has 1 members, its placement has 2"),
+            ({"elsewhere": 1}, "unknown node 'elsewhere'"),
+        ],
+    )
+    def test_what_does_not_fit_is_refused(self, on: dict[str, int], message: str) -> None:
+        with pytest.raises(ValidationError, match=message):
+            apply(self.round, plan({"a": on}))
+
+    def test_hostlists_stay_hostlists(self) -> None:
+        round = snapshot([node("n[1-4]", "r")], [gang("a", 2)])
+        after = apply(round, solve(round))
+        assert after.nodes == round.nodes
+        assert set(after.running[0].placement) < {"n1", "n2", "n3", "n4"}
+
+    def test_clamped_nodes_stay_full(self) -> None:
+        nodes = [node("full", "r", used={"gpus": 9}), node("n", "r")]
+        round = snapshot(nodes, [gang("a"), gang("b")], policy={"overcommit": "clamp"})
+        after = apply(round, solve(round))
+        assert after.running[0].placement == {"n": 1}
+        assert not solve(after).placements
+
+
+class TestAgain:
+    @settings(max_examples=120, deadline=None)
+    @given(round=ROUNDS)
+    def test_starts_nothing_more(self, round: Snapshot) -> None:
+        first = solve(round)
+        assert first.status == "optimal"
+        after = apply(round, first)
+        second = solve(after)
+        assert not second.placements
+        assert [blocked.gang for blocked in second.blocked] == [blocked.gang for blocked in first.blocked]
+        assert second.status == "optimal"
+
+    @settings(max_examples=60, deadline=None)
+    @given(round=ROUNDS)
+    def test_nor_after_greedy_alone(self, round: Snapshot) -> None:
+        """What greedy left undecided needs another placement of the others, and they run now."""
+        after = apply(round, solve(round, search=False))
+        assert not solve(after).placements
+
+    @settings(max_examples=60, deadline=None)
+    @given(round=ROUNDS)
+    def test_intact_domains_carry_over(self, round: Snapshot) -> None:
+        first = solve(round)
+        second = solve(apply(round, first))
+        assert [intact.before for intact in second.fragmentation] == [intact.after for intact in first.fragmentation]
+        assert second.tiers[3].value == first.tiers[3].value
