@@ -47,10 +47,8 @@ class Reasons:
 
     def _reason(self, gang: int) -> Reason:
         """The reason of a gang whose question was settled."""
-        if not self._order.within_limit(gang):
-            return "limit"
         if self._alone.fits(gang):
-            return "competing"
+            return "competing" if self._order.within_limit(gang) else "limit"
         for code, rule in _RULES:
             if self._alone.fits(gang, ignoring=rule):
                 return code

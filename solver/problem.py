@@ -213,9 +213,7 @@ def encode(snapshot: Snapshot) -> Problem:
         ready=ready,
         intact=intact,
         intact_domains=tuple(_intact_domains(tree, level, gpu_node, intact) for level in range(len(tree.levels))),
-        crossing=_crossing(
-            tree, running, np.array([g.phase != "terminating" for g in snapshot.running], dtype=np.bool_)
-        ),
+        crossing=_crossing(tree, running, stays),
         gangs=tuple(gangs),
         members=np.array([gang.members for gang in gangs], dtype=np.int64),
         request=request,
