@@ -52,6 +52,8 @@ def node_classes(
     most = problem.free if free is None else free
     room = np.stack([_room(problem, most, j) for j in gangs])
     useful = np.flatnonzero(room.any(axis=0))
+    if not len(useful):
+        return []
     leaf = tree.domain[tree.named - 1][useful] if tree.named else np.zeros(len(useful), dtype=np.int64)
     alone = np.zeros(len(problem.node_names), dtype=np.int64)
     alone[list(single)] = np.array(list(single), dtype=np.int64) + 1

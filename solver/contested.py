@@ -74,7 +74,8 @@ class ContestedImprovement:
             found = tier_values(self.problem, answer.assignment, answer.victims)
             if found[: tier + 1] >= values[: tier + 1]:
                 return bound
-            enough = needed(self.problem, self.gangs, self.preemption, answer.victims, self.budget)
+            held = rights(self.problem, self.gangs, self.preemption.preemptors)
+            enough = needed(self.problem, self.gangs, held, answer.victims, self.budget)
             if len(enough) < len(answer.victims):
                 self.preemption.cuts.append(enough)
                 continue

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Literal
 
 from gangfit.solver.assignment import Assignment
 from gangfit.solver.engine import Budget, run
+from gangfit.solver.greedy.strategies import PLACES, place_in_order
 from gangfit.solver.joint import Joint
 from gangfit.solver.merged import Merged, merged
+from gangfit.solver.mip import run_mip
 from gangfit.solver.problem import Problem
 from gangfit.solver.rights import Right, rights
+from gangfit.solver.slots import Slots
 
 Verdict = Literal["yes", "no", "limit"]
 
@@ -116,13 +119,64 @@ def fits_with_victims(
     preemptors = preemption.preemptors | ({gangs[-1]} if mine else set())
     held = rights(problem, gangs, preemptors)
 
-    def build(single: set[int]) -> Merged:
-        model = joint(problem, gangs, held, preemption.cuts, single, spread=False)
+    def limit(model: Joint) -> None:
         model.budget(preemption.lost, preemption.broken, held[-1] if mine else None)
-        model.model.minimize(model.broken())
+
+    return settle(problem, gangs, held, preemption.cuts, limit, None, budget)
+
+
+def settle(
+    problem: Problem,
+    gangs: Sequence[int],
+    held: Sequence[Right],
+    cuts: Sequence[frozenset[int]],
+    rows: Callable[[Joint], None],
+    start: Answer | None,
+    budget: Budget | None,
+) -> Answer:
+    """Solve a question about victims: on slots by HiGHS; where its victims don't leave room, on placements by CP-SAT.
+
+    `rows` adds the question's own rows and its objective.
+    """
+    if budget is None:
+        return Answer("limit")
+    slots = Slots(problem, gangs, held, cuts)
+    if not slots.feasible:
+        return Answer("no")
+    rows(slots)
+    outcome = run_mip(slots.model, budget, SHARE)
+    if outcome.status == "infeasible":
+        return Answer("no")
+    bound = outcome.bound
+    if outcome.values is not None:
+        victims = slots.leaving(outcome.values)
+        placed = place_beside(problem, gangs, victims, budget)
+        if placed is not None:
+            return Answer("yes", placed, victims, bound, outcome.status == "optimal")
+
+    def build(single: set[int]) -> Merged:
+        model = joint(problem, gangs, held, cuts, single, spread=False)
+        rows(model)
+        if start is not None:
+            model.hint(start.assignment, start.victims)
         return model
 
-    return ask(problem, build, budget)
+    answer = ask(problem, build, budget)
+    return replace(answer, bound=max((b for b in (bound, answer.bound) if b is not None), default=None))
+
+
+def place_beside(problem: Problem, gangs: Sequence[int], victims: frozenset[int], budget: Budget) -> Assignment | None:
+    """A placement of all gangs once the victims are gone: greedy in several orders, else CP-SAT."""
+    reduced = problem.without(victims)
+    demand = problem.total[:, 0]
+    biggest = sorted(gangs, key=lambda j: (problem.required[j] < 0, -int(problem.request[j, 0]), -int(demand[j]), j))
+    for order in (gangs, biggest):
+        for place in PLACES.values():
+            assignment = place_in_order(reduced, place, order)
+            if assignment is not None:
+                return assignment
+    answer = fits(reduced, gangs, budget)
+    return answer.assignment if answer.verdict == "yes" else None
 
 
 def cheapest_victims(
@@ -148,8 +202,8 @@ def cheapest_victims(
             value = None if best is None else _loss(problem, best.victims, priority)
             answer = Answer("limit", bound=0)
             if value != 0:
-                build = partial(_tier, problem, gangs, held, cuts, limits, priority, best)
-                answer = ask(problem, build, budget)
+                rows = partial(_tier, limits, priority)
+                answer = settle(problem, gangs, held, cuts, rows, best, budget)
             if answer.verdict == "yes" and (value is None or _loss(problem, answer.victims, priority) <= value):
                 best = answer
             if best is None:
@@ -159,7 +213,7 @@ def cheapest_victims(
             if priority is not None:
                 limits[priority] = value
         assert best is not None
-        enough = _enough(problem, gangs, held, best.victims, budget)
+        enough = needed(problem, gangs, held, best.victims, budget)
         if len(enough) == len(best.victims):
             break
         cuts, best = [*cuts, enough], None
@@ -168,24 +222,11 @@ def cheapest_victims(
     return best.assignment, Preemption(preemptors, best.victims, lost, lower, bounds[None], cuts)
 
 
-def _tier(
-    problem: Problem,
-    gangs: Sequence[int],
-    held: Sequence[Right],
-    cuts: Sequence[frozenset[int]],
-    limits: Mapping[int, int],
-    priority: int | None,
-    start: Answer | None,
-    single: set[int],
-) -> Merged:
-    """The model of one step of tier 2: the loss of a priority, or (None) the gangs broken, the higher ones held."""
-    model = joint(problem, gangs, held, cuts, single, spread=False)
+def _tier(limits: Mapping[int, int], priority: int | None, model: Joint) -> None:
+    """One step of tier 2: the loss of a priority, or (None) the gangs broken, with the higher ones held."""
     for higher, limit in limits.items():
         model.model.add(model.lost_progress(higher) <= limit)
     model.model.minimize(model.broken() if priority is None else model.lost_progress(priority))
-    if start is not None:
-        model.hint(start.assignment, start.victims)
-    return model
 
 
 def _loss(problem: Problem, victims: Collection[int], priority: int | None) -> int:
@@ -196,20 +237,18 @@ def _loss(problem: Problem, victims: Collection[int], priority: int | None) -> i
 
 
 def needed(
-    problem: Problem, gangs: Sequence[int], preemption: Preemption, victims: frozenset[int], budget: Budget
-) -> frozenset[int]:
-    """Rule 11: the fewest of the victims that are enough; all of them if nobody is needless."""
-    return _enough(problem, gangs, rights(problem, gangs, preemption.preemptors), victims, budget)
-
-
-def _enough(
     problem: Problem, gangs: Sequence[int], held: Sequence[Right], victims: frozenset[int], budget: Budget
 ) -> frozenset[int]:
-    """Rule 11: the fewest of the victims that make room for everyone, rights aside."""
+    """Rule 11: the fewest of the victims that make room for everyone, rights aside; all if nobody is needless."""
     chain = problem.tenants.chain
     entitled = {t for right in held if right.reclaim.any() for t in chain(int(problem.tenant_of[right.gang]))}
     if not any(entitled.intersection(chain(int(problem.victims.tenant[v]))) for v in victims):
         # Any part of a set of this kind is lawful where the whole is, so the cheapest set holds nobody needless.
+        return victims
+    slots = Slots(problem, gangs, held, only=victims, lawful=False)
+    slots.model.minimize(slots.broken())
+    outcome = run_mip(slots.model, budget, SHARE)
+    if outcome.bound is not None and outcome.bound >= len(victims):
         return victims
 
     def build(single: set[int]) -> Merged:

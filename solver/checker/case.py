@@ -7,9 +7,10 @@ from functools import cached_property
 
 import numpy as np
 
-from gangfit.models import Placement, Plan, Snapshot
+from gangfit.models import Placement, Plan, Preemption, RunningGang, Snapshot
 from gangfit.solver.checker.cluster import Cluster, Occupancy, read_cluster
 from gangfit.solver.checker.room import Masks, Room, Wish, wish_of
+from gangfit.solver.checker.tenancy import Holdings, Tenancy, read_tenancy
 from gangfit.solver.checker.tree import Bools, Ints
 
 
@@ -27,6 +28,10 @@ class Case:
         self.placed: Occupancy = self._read_placements()
         self.admitted: Bools = np.array([gang.name in self.times_placed for gang in cluster.pending], dtype=np.bool_)
         """By rank."""
+        self.victims: Bools = np.zeros(len(cluster.running_gangs), dtype=np.bool_)
+        """Running gangs that the plan preempts, by index; terminating ones leave anyway."""
+        self.victims[[cluster.running_index[entry.gang] for entry, _ in self.preempted]] = True
+        self.victims &= cluster.counted
         self.taken: Ints = self.placed.taken(cluster.asks, len(cluster.names))
         """What the plan takes, shape (resources, nodes)."""
 
@@ -58,9 +63,50 @@ class Case:
         return frozenset(entry.gang for entry in self.plan.blocked)
 
     @cached_property
-    def undecided(self) -> int:
-        """Number of gangs that the plan calls undecided."""
-        return len({entry.gang for entry in self.plan.blocked if entry.reason == "undecided"})
+    def out_of_time(self) -> frozenset[str]:
+        """Gangs whose question ran out of time; without `considered`, those called undecided."""
+        if self.plan.considered:
+            return frozenset(entry.gang for entry in self.plan.considered if entry.decided_by == "limit")
+        return frozenset(entry.gang for entry in self.plan.blocked if entry.reason == "undecided")
+
+    @cached_property
+    def preempted(self) -> list[tuple[Preemption, RunningGang]]:
+        """Preemptions of known running gangs, each gang once."""
+        cluster = self.cluster
+        first = {entry.gang: entry for entry in reversed(self.plan.preemptions)}
+        known = [entry for entry in self.plan.preemptions if entry.gang in cluster.running_index]
+        return [
+            (entry, cluster.running_gangs[cluster.running_index[entry.gang]])
+            for entry in known
+            if entry is first[entry.gang]
+        ]
+
+    @cached_property
+    def tenancy(self) -> Tenancy:
+        """The tenants of the snapshot."""
+        return read_tenancy(self.cluster)
+
+    @cached_property
+    def held_before(self) -> Holdings:
+        """What tenants hold in the snapshot."""
+        return self.tenancy.holdings()
+
+    @cached_property
+    def held_after(self) -> Holdings:
+        """What tenants hold under the plan: running gangs, those admitted, victims gone."""
+        holdings = self.held_before.copy()
+        for rank in np.flatnonzero(self.admitted).tolist():
+            holdings.add(self.cluster.pending[rank])
+        for index in np.flatnonzero(self.victims).tolist():
+            holdings.add(self.cluster.running_gangs[index], -1)
+        return holdings
+
+    @cached_property
+    def space(self) -> Ints:
+        """Free amounts with the victims gone, shape (resources, nodes)."""
+        if not self.victims.any():
+            return self.cluster.free
+        return self.cluster.free_beside(self.cluster.counted & ~self.victims)
 
     @cached_property
     def wishes(self) -> list[Wish]:
@@ -73,9 +119,14 @@ class Case:
         return Room(self.cluster, self.masks, self.cluster.free)
 
     @cached_property
+    def emptied(self) -> Room:
+        """The free space if all running gangs were gone."""
+        return Room(self.cluster, self.masks, self.cluster.free_beside(np.zeros_like(self.cluster.counted)))
+
+    @cached_property
     def left(self) -> Room:
         """The free space that the plan leaves."""
-        return Room(self.cluster, self.masks, np.maximum(self.cluster.free - self.taken, 0))
+        return Room(self.cluster, self.masks, np.maximum(self.space - self.taken, 0))
 
     @cached_property
     def nodes_by_gang(self) -> dict[int, Ints]:

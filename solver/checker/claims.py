@@ -6,6 +6,8 @@ from collections.abc import Iterator
 
 from gangfit.models import Quality, Tier, Violation
 from gangfit.solver.checker.case import Case
+from gangfit.solver.checker.fairness import fairness
+from gangfit.solver.checker.leaving import drains, starts
 from gangfit.solver.checker.tiers import domains_touched, intact_domains, tier_scales, tier_values
 
 TOLERANCE = 1e-9
@@ -14,7 +16,7 @@ TOLERANCE = 1e-9
 
 def claims(case: Case) -> Iterator[Violation]:
     """Every stated figure equals the recomputed one; bounds, gaps, proofs and status agree with each other."""
-    for source in (_tiers, _status, _quality, _fragmentation):
+    for source in (_tiers, _status, _quality, _fragmentation, drains, starts, fairness):
         for gang, message in source(case):
             yield Violation(rule="claims", gang=gang, message=message)
 
@@ -49,7 +51,7 @@ def _tier(case: Case, tier: Tier, value: int, scale: int) -> Iterator[str]:
         yield f"proof is {tier.proof!r} with value {tier.value} and bound {tier.bound}; given only where they meet"
     if sense == "max":
         yield from _admission_bound(case, tier, value)
-        gap = float(case.undecided)
+        gap = float(len(case.out_of_time))
     elif tier.bound > value or tier.bound < 0:
         yield f"bound is {tier.bound}, it has to be between 0 and the recomputed value {value}"
         return
@@ -60,20 +62,21 @@ def _tier(case: Case, tier: Tier, value: int, scale: int) -> Iterator[str]:
 
 
 def _admission_bound(case: Case, tier: Tier, value: int) -> Iterator[str]:
-    """The bound of admission is the number admitted and the undecided gangs."""
-    bound = tier.value + case.undecided
+    """The bound of admission is the number admitted and the gangs whose question ran out of time."""
+    undecided = len(case.out_of_time)
+    bound = tier.value + undecided
     if tier.bound < value:
         yield f"bound is {tier.bound}, it has to be at least the recomputed value {value}"
     elif tier.bound != bound:
-        yield f"bound is {tier.bound}, value {tier.value} and {case.undecided} undecided gangs make {bound}"
+        yield f"bound is {tier.bound}, value {tier.value} and {undecided} undecided gangs make {bound}"
 
 
 def _status(case: Case) -> Iterator[Fault]:
     """`optimal` only without undecided gangs and with every tier closed."""
     if case.plan.status != "optimal":
         return
-    if case.undecided:
-        yield None, f"status is 'optimal' with {case.undecided} undecided gangs, 0 are allowed"
+    if case.out_of_time:
+        yield None, f"status is 'optimal' with {len(case.out_of_time)} undecided gangs, 0 are allowed"
     still_open = [tier.name for tier in case.plan.tiers if tier.proof is None or tier.bound != tier.value]
     if still_open:
         yield None, f"status is 'optimal' with open tiers {', '.join(still_open)}; all have to be closed"

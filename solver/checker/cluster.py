@@ -1,4 +1,4 @@
-"""The snapshot as the checker sees it: free space as dense arrays by node index, gangs in considered order."""
+"""The snapshot as the checker sees it: free space as dense arrays by node index, pending gangs by rank."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from itertools import chain
 
 import numpy as np
 
-from gangfit.models import Gang, Node, PendingGang, Snapshot, amounts
+from gangfit.models import Gang, Node, PendingGang, RunningGang, Snapshot, amounts
 from gangfit.solver.checker.tree import Bools, Ints, Tree, read_tree
 
 CEILING = 2**40
@@ -26,6 +26,11 @@ class Occupancy:
     """Node index of each triple."""
     members: Ints
     """Members of the gang on the node."""
+
+    def only(self, gangs: Bools) -> Occupancy:
+        """The triples of the marked gangs; `gangs` has shape (gangs,)."""
+        mask = gangs[self.gang]
+        return Occupancy(self.gang[mask], self.node[mask], self.members[mask])
 
     def taken(self, asks: Ints, nodes: int) -> Ints:
         """What the members take: shape (resources, nodes). `asks` has shape (gangs, resources).
@@ -45,6 +50,8 @@ class Occupancy:
 class Cluster:
     """Nodes, running gangs and pending gangs. Resources are those that a pending gang asks, and the built-in three."""
 
+    snapshot: Snapshot
+    """Where all this comes from."""
     entries: tuple[Node, ...]
     """The snapshot's node entries."""
     entry: Ints
@@ -59,8 +66,10 @@ class Cluster:
     """Resource names: gpus, cpu_milli, memory_mib, resources.<name> …"""
     ready: Bools
     """Nodes that take new members, shape (nodes,)."""
+    unclaimed: Ints
+    """Amounts beside `used`, shape (resources, nodes); meaningless where `unlimited`."""
     free: Ints
-    """Free amounts, shape (resources, nodes); meaningless where `unlimited`."""
+    """Free amounts, the space of terminating gangs included, shape (resources, nodes); as `unclaimed`."""
     unlimited: Bools
     """Where a node sets no limit, shape (resources, nodes)."""
     gpus: Ints
@@ -69,14 +78,30 @@ class Cluster:
     """GPUs in `used`, shape (nodes,)."""
     running: Occupancy
     """Members of running gangs; gang index as in the snapshot."""
-    running_gangs: frozenset[str]
-    """Names of the running gangs."""
+    running_gangs: tuple[RunningGang, ...]
+    """Running gangs as in the snapshot."""
+    running_index: dict[str, int]
+    """Running gang's name → index."""
+    running_asks: Ints
+    """Amount per member, shape (running gangs, resources)."""
+    counted: Bools
+    """Running gangs that aren't terminating, shape (running gangs,)."""
     pending: tuple[PendingGang, ...]
-    """Pending gangs in considered order; the position is the gang's rank."""
+    """Pending gangs by priority (descending), submission and name; the position is the gang's rank."""
     rank: dict[str, int]
     """Pending gang's name → rank."""
     asks: Ints
     """Amount per member, shape (pending gangs, resources), by rank."""
+
+    def free_beside(self, staying: Bools) -> Ints:
+        """Free amounts when these running gangs stay and the others are gone, shape (resources, nodes)."""
+        held = self.running.only(staying).taken(self.running_asks, len(self.names))
+        return clamped(self.snapshot, self.unclaimed - held)
+
+
+def clamped(snapshot: Snapshot, free: Ints) -> Ints:
+    """Free amounts as the policy takes them: with `overcommit: clamp` never below 0."""
+    return np.maximum(free, 0) if snapshot.policy.overcommit == "clamp" else free
 
 
 def read_cluster(snapshot: Snapshot) -> Cluster:
@@ -89,11 +114,12 @@ def read_cluster(snapshot: Snapshot) -> Cluster:
     named = sorted({name for gang in pending for name in gang.request.resources})
     resources = (*BUILT_IN, *(f"resources.{name}" for name in named))
     running = _occupancy((gang.placement for gang in snapshot.running), index)
-    limit, used = _limits(entries, named)[:, entry], _used(entries, named)[:, entry]
-    free = limit - used - running.taken(ask_rows(snapshot.running, resources), len(names))
-    if snapshot.policy.overcommit == "clamp":
-        free = np.maximum(free, 0)
+    asks = ask_rows(snapshot.running, resources)
+    counted = np.array([gang.phase == "running" for gang in snapshot.running], dtype=np.bool_)
+    limit, used = limits(entries, named)[:, entry], uses(entries, named)[:, entry]
+    held = running.only(counted).taken(asks, len(names))
     return Cluster(
+        snapshot=snapshot,
         entries=entries,
         entry=entry,
         names=names,
@@ -101,12 +127,16 @@ def read_cluster(snapshot: Snapshot) -> Cluster:
         tree=read_tree(snapshot, entry),
         resources=resources,
         ready=np.array([node.state == "ready" for node in entries], dtype=np.bool_)[entry],
-        free=free,
+        unclaimed=limit - used,
+        free=clamped(snapshot, limit - used - held),
         unlimited=limit < 0,
         gpus=limit[0],
         gpus_used=used[0],
         running=running,
-        running_gangs=frozenset(gang.name for gang in snapshot.running),
+        running_gangs=snapshot.running,
+        running_index={gang.name: position for position, gang in enumerate(snapshot.running)},
+        running_asks=asks,
+        counted=counted,
         pending=pending,
         rank={gang.name: rank for rank, gang in enumerate(pending)},
         asks=ask_rows(pending, resources),
@@ -122,7 +152,7 @@ def ask_rows(gangs: Sequence[Gang], resources: Sequence[str]) -> Ints:
     return rows
 
 
-def _limits(entries: Sequence[Node], named: Sequence[str]) -> Ints:
+def limits(entries: Sequence[Node], named: Sequence[str]) -> Ints:
     """Capacity per resource and entry, -1: not limited."""
     columns = [
         [node.gpus for node in entries],
@@ -133,7 +163,7 @@ def _limits(entries: Sequence[Node], named: Sequence[str]) -> Ints:
     return np.array(columns, dtype=np.int64)
 
 
-def _used(entries: Sequence[Node], named: Sequence[str]) -> Ints:
+def uses(entries: Sequence[Node], named: Sequence[str]) -> Ints:
     """What `used` takes per resource and entry."""
     used = [node.used for node in entries]
     columns = [[one.gpus for one in used], [one.cpu_milli for one in used], [one.memory_mib for one in used]]

@@ -9,13 +9,16 @@ import numpy as np
 from gangfit.models import PendingGang, Violation
 from gangfit.solver.checker.case import Case
 from gangfit.solver.checker.claims import claims
+from gangfit.solver.checker.giving_way import tenant_limit, victim_eligible, victim_needed, victim_right
+from gangfit.solver.checker.order import considered_order
 from gangfit.solver.checker.room import Wish, tolerates
 from gangfit.solver.checker.tree import Bools
 from gangfit.solver.checker.waiting import admission, blocked_reason
 
 __all__ = [
-    "RULES", "admission", "blocked_reason", "claims", "gpu_model", "node_capacity", "node_selector", "node_state",
-    "node_taints", "reference", "required_level", "whole_gang",
+    "RULES", "admission", "blocked_reason", "claims", "considered_order", "gpu_model", "node_capacity",
+    "node_selector", "node_state", "node_taints", "reference", "required_level", "tenant_limit", "victim_eligible",
+    "victim_needed", "victim_right", "whole_gang",
 ]  # fmt: skip
 
 ROLE = "members"
@@ -23,7 +26,7 @@ ROLE = "members"
 
 
 def reference(case: Case) -> Iterator[Violation]:
-    """Every gang, node and level that the plan names exists; gangs are pending ones."""
+    """Every gang, tenant, node and level that the plan names exists; gangs are pending ones, victims running ones."""
     plan, cluster = case.plan, case.cluster
     for placement in plan.placements:
         yield from _unknown_gang(case, "placements", placement.gang)
@@ -36,8 +39,19 @@ def reference(case: Case) -> Iterator[Violation]:
                 yield Violation(rule="reference", gang=placement.gang, node=node, message=message)
     lists = (("blocked", plan.blocked), ("considered", plan.considered), ("quality", plan.quality))
     for where, entries in lists:
-        for entry in entries:
-            yield from _unknown_gang(case, where, entry.gang)
+        for listed in entries:
+            yield from _unknown_gang(case, where, listed.gang)
+    for preemption in plan.preemptions:
+        yield from _unknown_gang(case, "preemptions ('for')", preemption.for_gang)
+        if preemption.gang not in cluster.running_index:
+            message = (
+                f"preemptions name {preemption.gang!r}, which is none of {len(cluster.running_gangs)} running gangs"
+            )
+            yield Violation(rule="reference", gang=preemption.gang, message=message)
+    for entry in plan.fairness:
+        if entry.tenant not in case.tenancy.index:
+            message = f"fairness names unknown tenant {entry.tenant!r}; known: {_listed(case.tenancy.names)}"
+            yield Violation(rule="reference", message=message)
     for intact in plan.fragmentation:
         if intact.level not in cluster.tree.levels:
             message = f"fragmentation names unknown level {intact.level!r}; known: {_listed(cluster.tree.levels)}"
@@ -58,13 +72,13 @@ def whole_gang(case: Case) -> Iterator[Violation]:
 def node_capacity(case: Case) -> Iterator[Violation]:
     """What members take on a node is at most what is free there, for every resource asked."""
     cluster, placed = case.cluster, case.placed
-    over = (case.taken > cluster.free) & (case.taken > 0) & ~cluster.unlimited
+    over = (case.taken > case.space) & (case.taken > 0) & ~cluster.unlimited
     for node, resource in np.argwhere(over.T).tolist():
         asks = cluster.asks[placed.gang, resource]
         here = np.flatnonzero((placed.node == node) & (asks > 0))
         taken = sum(int(members) * int(ask) for members, ask in zip(placed.members[here], asks[here], strict=True))
         gangs = dict.fromkeys(cluster.pending[rank].name for rank in placed.gang[here].tolist())
-        name, limit = cluster.names[node], int(cluster.free[resource, node])
+        name, limit = cluster.names[node], int(case.space[resource, node])
         who = f"gang {_listed(gangs)} takes" if len(gangs) == 1 else f"gangs {_listed(gangs)} take"
         message = f"node {name!r}: {who} {taken} {cluster.resources[resource]}, {limit} are free"
         gang = next(iter(gangs)) if len(gangs) == 1 else None
@@ -137,14 +151,14 @@ def required_level(case: Case) -> Iterator[Violation]:
 
 RULES: tuple[Callable[[Case], Iterator[Violation]], ...] = (
     reference, whole_gang, node_capacity, node_state, node_selector, node_taints, gpu_model, required_level,
-    admission, blocked_reason, claims,
+    tenant_limit, victim_eligible, victim_right, victim_needed, considered_order, admission, blocked_reason, claims,
 )  # fmt: skip
 """Every rule, in the order of the report."""
 
 
 def _unknown_gang(case: Case, where: str, gang: str) -> Iterator[Violation]:
     if gang not in case.cluster.rank:
-        kind = "running" if gang in case.cluster.running_gangs else "unknown"
+        kind = "running" if gang in case.cluster.running_index else "unknown"
         message = f"{where} name {kind} gang {gang!r}; only the {len(case.cluster.pending)} pending gangs can be there"
         yield Violation(rule="reference", gang=gang, message=message)
 

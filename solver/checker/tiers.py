@@ -6,6 +6,7 @@ import numpy as np
 
 from gangfit.solver.checker.case import Case
 from gangfit.solver.checker.cluster import Occupancy
+from gangfit.solver.checker.leaving import lost_progress
 from gangfit.solver.checker.tree import Bools, Ints, Partition
 
 
@@ -13,6 +14,7 @@ def tier_values(case: Case) -> dict[str, int]:
     """Tier name → value, in lexicographic order."""
     values = {
         "admission": int(np.count_nonzero(case.admitted)),
+        **lost_progress(case),
         "preferred": preferred_level(case),
         "distance": tree_distance(case),
         "uplinks": shared_uplinks(case),
@@ -43,16 +45,20 @@ def tree_distance(case: Case) -> int:
 
 
 def shared_uplinks(case: Case) -> int:
-    """Σ over domains of the named levels of max(0, c − 1), c: running and admitted gangs that cross the boundary."""
+    """Σ over domains of the named levels of max(0, c − 1), c: staying and admitted gangs that cross the boundary."""
     total = 0
+    staying = case.cluster.running.only(case.cluster.counted & ~case.victims)
     for partition in case.cluster.tree.partitions[:-1]:
-        crossing = _crossing(partition, case.cluster.running) + _crossing(partition, case.placed)
+        crossing = _crossing(partition, staying) + _crossing(partition, case.placed)
         total += int(np.maximum(crossing - 1, 0).sum())
     return total
 
 
 def intact_domains(case: Case) -> list[tuple[int, int]]:
-    """Intact domains per level, coarse → fine, the node last: (before the plan, after it)."""
+    """Intact domains per level, coarse → fine, the node last: (before the plan, after it).
+
+    Gangs that leave still host: what becomes intact once they are gone is not counted.
+    """
     cluster = case.cluster
     with_gpus = cluster.ready & (cluster.gpus > 0)
     touched = cluster.gpus_used > 0

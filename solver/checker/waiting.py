@@ -10,20 +10,15 @@ from gangfit.models import Blocked, Reason, Violation
 from gangfit.solver.checker.case import Case
 from gangfit.solver.checker.cluster import CEILING
 
-FITS_ALONE: tuple[Reason, ...] = ("competing", "undecided")
-"""Reasons of gangs that fit alone."""
-
 
 def admission(case: Case) -> Iterator[Violation]:
-    """No gang that isn't placed fits, alone, into the space the plan leaves; `considered`, if stated, is in order."""
+    """No gang that isn't placed fits, alone, into the space the plan leaves and the limits of its tenants."""
     for rank in np.flatnonzero(~case.admitted).tolist():
         gang = case.cluster.pending[rank]
         most = case.left.most(case.wishes[rank])
-        if most >= gang.members:
+        if most >= gang.members and case.held_after.over_limit(gang) is None:
             message = f"gang {gang.name!r} waits with {gang.members} members, the plan leaves room for {_figure(most)}"
             yield Violation(rule="admission", gang=gang.name, message=message)
-    if case.plan.considered:
-        yield from _considered(case)
 
 
 def blocked_reason(case: Case) -> Iterator[Violation]:
@@ -39,33 +34,19 @@ def blocked_reason(case: Case) -> Iterator[Violation]:
         seen.add(entry.gang)
 
 
-def _considered(case: Case) -> Iterator[Violation]:
-    """`considered` lists every pending gang in considered order, `admitted` says whether it is placed."""
-    stated = [entry for entry in case.plan.considered if entry.gang in case.cluster.rank]
-    pending = case.cluster.pending
-    for position in range(max(len(stated), len(pending))):
-        found = repr(stated[position].gang) if position < len(stated) else "missing"
-        wanted = repr(pending[position].name) if position < len(pending) else "no further gang"
-        if found != wanted:
-            message = f"considered: entry {position} is {found}, in considered order it is {wanted}"
-            yield Violation(rule="admission", message=message)
-            break
-    for entry in stated:
-        placed = entry.gang in case.times_placed
-        if entry.admitted != placed:
-            message = f"considered: gang {entry.gang!r} has admitted {entry.admitted}, it is {_placed(placed)}"
-            yield Violation(rule="admission", gang=entry.gang, message=message)
-
-
 def _untrue(case: Case, entry: Blocked) -> Iterator[str]:
-    """What is wrong with the reason and the counters of a blocked entry."""
+    """What is wrong with the reason, the counters and the time of a blocked entry."""
     rank = case.cluster.rank[entry.gang]
     true = true_reason(case, rank)
-    most, members = case.alone.most(case.wishes[rank]), case.cluster.pending[rank].members
-    if true is None and entry.reason not in FITS_ALONE:
-        yield f"reason is {entry.reason!r}, but it fits alone ({members} members, room for {_figure(most)})"
-    elif true is not None and entry.reason != true:
+    if (entry.reason == "undecided") != (entry.gang in case.out_of_time):
+        yield f"reason is {entry.reason!r}, it is {'not' if entry.reason == 'undecided' else ''} out of time"
+    elif entry.reason not in ("undecided", true):
+        most, members = case.alone.most(case.wishes[rank]), case.cluster.pending[rank].members
         yield f"reason is {entry.reason!r}, it is {true!r} ({members} members, alone room for {_figure(most)})"
+    if entry.retry_at_s is not None and (
+        entry.reason != "protected" or entry.retry_at_s <= case.cluster.snapshot.time_s
+    ):
+        yield f"retry_at_s is {entry.retry_at_s} with reason {entry.reason!r}; only 'protected' has one, after time_s"
     if entry.counters:
         counters = true_counters(case, rank)
         for name, stated in entry.counters.items():
@@ -75,19 +56,21 @@ def _untrue(case: Case, entry: Blocked) -> Iterator[str]:
                 yield f"counter {name!r} is {stated}, recomputed {counters[name]}"
 
 
-def true_reason(case: Case, rank: int) -> Reason | None:
-    """Why the gang can't start even alone; None: it fits alone."""
-    wish, members, room = case.wishes[rank], case.cluster.pending[rank].members, case.alone
-    if room.most(wish) >= members:
-        return None
-    if wish.level is not None and room.most(wish._replace(level=None)) >= members:
+def true_reason(case: Case, rank: int) -> Reason:
+    """Why the gang waits, if its question was settled."""
+    wish, gang, room = case.wishes[rank], case.cluster.pending[rank], case.alone
+    if room.most(wish) >= gang.members:
+        return "competing" if case.held_before.over_limit(gang) is None else "limit"
+    if wish.level is not None and room.most(wish._replace(level=None)) >= gang.members:
         return "topology"
-    if wish.selector and room.most(wish._replace(selector=frozenset())) >= members:
+    if wish.selector and room.most(wish._replace(selector=frozenset())) >= gang.members:
         return "selector"
-    if room.most(wish._replace(tolerations=None)) >= members:
+    if room.most(wish._replace(tolerations=None)) >= gang.members:
         return "taint"
-    if wish.gpu_model is not None and room.most(wish._replace(gpu_model=None)) >= members:
+    if wish.gpu_model is not None and room.most(wish._replace(gpu_model=None)) >= gang.members:
         return "gpu_model"
+    if case.emptied.most(wish) >= gang.members:
+        return "protected"
     return "capacity"
 
 
@@ -116,7 +99,3 @@ def true_counters(case: Case, rank: int) -> dict[str, int]:
 def _figure(most: int) -> str:
     """A number of members, for a message."""
     return str(most) if most < CEILING else "any number"
-
-
-def _placed(placed: bool) -> str:
-    return "placed" if placed else "not placed"

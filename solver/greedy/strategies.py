@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -27,6 +27,19 @@ def place_all(problem: Problem, place: Place) -> Assignment:
             assignment[gang] = spread
             space.take(gang, spread)
         order.settle(gang, spread is not None)
+    return assignment
+
+
+def place_in_order(problem: Problem, place: Place, gangs: Sequence[int]) -> Assignment | None:
+    """Run a placement rule over gangs in a given order; None unless all of them find room."""
+    space = Space(problem)
+    assignment: Assignment = {}
+    for gang in gangs:
+        spread = place_one(problem, space, place, gang)
+        if spread is None:
+            return None
+        assignment[gang] = spread
+        space.take(gang, spread)
     return assignment
 
 

@@ -1,0 +1,175 @@
+"""Rules 8 to 11 of docs/model.md: limits of tenants, and who may be asked to give way to whom."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+
+import numpy as np
+
+from gangfit.models import PendingGang, Preemption, RunningGang, Violation
+from gangfit.solver.checker.case import Case
+from gangfit.solver.checker.order import considered
+from gangfit.solver.checker.tenancy import Holdings
+
+GUARD_S = 3_600
+"""Least time that the guard protects a gang without a checkpoint interval."""
+
+
+def tenant_limit(case: Case) -> Iterator[Violation]:
+    """A tenant with a limit, of which a gang starts that asks a limited resource, stays within it."""
+    tenancy = case.tenancy
+    starting: set[tuple[int, int]] = set()
+    for rank in np.flatnonzero(case.admitted).tolist():
+        gang = case.cluster.pending[rank]
+        starting.update((tenant, r) for tenant in tenancy.chain(gang) for r in tenancy.total(gang))
+    for tenant, r in sorted(starting):
+        held, most = case.held_after.held[tenant][r], tenancy.limit[tenant].get(r)
+        if most is not None and held > most:
+            message = f"tenant {tenancy.names[tenant]!r} holds {held} {tenancy.resources[r]}, its limit is {most}"
+            yield Violation(rule="tenant_limit", message=message)
+
+
+def victim_eligible(case: Case) -> Iterator[Violation]:
+    """A victim leaves once; it is preemptible, running, old enough and not guarded."""
+    seen: set[str] = set()
+    for entry in case.plan.preemptions:
+        if entry.gang in seen:
+            message = f"gang {entry.gang!r} gives way more than once, once is allowed"
+            yield Violation(rule="victim_eligible", gang=entry.gang, message=message)
+        seen.add(entry.gang)
+    for _, gang in case.preempted:
+        for fault in _protection(case, gang):
+            message = f"gang {gang.name!r} can't give way: {fault}"
+            yield Violation(rule="victim_eligible", gang=gang.name, message=message)
+
+
+def _protection(case: Case, gang: RunningGang) -> Iterator[str]:
+    """Why a running gang may not be preempted."""
+    age = case.cluster.snapshot.time_s - gang.started_s
+    if not gang.preemptible:
+        yield "it is not preemptible"
+    if gang.phase == "terminating":
+        yield "it is terminating already"
+    if age < gang.min_runtime_s:
+        yield f"it runs for {age} s, min_runtime_s is {gang.min_runtime_s}"
+    guard = case.cluster.snapshot.policy.preemption.guard
+    point = gang.checkpoint
+    interval = max(gang.min_runtime_s, GUARD_S) if point is None or point.interval_s is None else point.interval_s
+    if gang.preemptions >= guard and age < interval:
+        yield f"it was preempted {gang.preemptions} times (guard {guard}) and runs for {age} s of {interval} s"
+
+
+def victim_right(case: Case) -> Iterator[Violation]:
+    """The gang that a victim gives way to starts, and has the stated right over it."""
+    rights = _Rights(case)
+    for entry, victim in case.preempted:
+        rank = case.cluster.rank.get(entry.for_gang)
+        if rank is None:
+            continue
+        taker = case.cluster.pending[rank]
+        if not case.admitted[rank]:
+            fault: str | None = f"gang {taker.name!r} doesn't start"
+        else:
+            fault = rights.settled(taker) or rights.fault(entry, taker, victim)
+        if fault is not None:
+            message = f"gang {victim.name!r} gives way to {taker.name!r} by {entry.reason!r}: {fault}"
+            yield Violation(rule="victim_right", gang=victim.name, message=message)
+
+
+class _Rights:
+    """Rule 10 over one plan."""
+
+    def __init__(self, case: Case) -> None:
+        self._case = case
+        self._policy = case.cluster.snapshot.policy.preemption
+        self._up_to = _holdings_at_start(case)
+
+    def settled(self, taker: PendingGang) -> str | None:
+        """What is wrong with the taker, whatever its reason."""
+        since = None if taker.preempted_s is None else self._case.cluster.snapshot.time_s - taker.preempted_s
+        if since is not None and since < self._policy.settle_s:
+            return f"that was preempted {since} s ago itself, settle_s is {self._policy.settle_s}"
+        return None
+
+    def fault(self, entry: Preemption, taker: PendingGang, victim: RunningGang) -> str | None:
+        """Why the taker hasn't the stated right; None: it has."""
+        same = taker.tenant == victim.tenant
+        if same != (entry.reason == "own"):
+            return f"they are of {'the same tenant' if same else 'different tenants'}"
+        if entry.reason == "own" and self._policy.within != "priority":
+            return f"policy.preemption.within is {self._policy.within!r}"
+        if entry.reason != "own" and self._policy.across != entry.reason:
+            return f"policy.preemption.across is {self._policy.across!r}"
+        if entry.reason != "reclaim":
+            lower = victim.priority < taker.priority
+            return None if lower else f"its priority {victim.priority} is not below {taker.priority}"
+        return self._not_within(taker, victim) or self._not_above(taker, victim)
+
+    def _not_within(self, taker: PendingGang, victim: RunningGang) -> str | None:
+        """Where the taker's tenants are beyond quota after its start."""
+        tenancy, held = self._case.tenancy, self._up_to[taker.name].held
+        for tenant in tenancy.apart(taker.tenant, victim.tenant):
+            for r, most in tenancy.quota[tenant].items():
+                if held[tenant][r] > most:
+                    figure = f"{held[tenant][r]} {tenancy.resources[r]}, its quota is {most}"
+                    return f"tenant {tenancy.names[tenant]!r} would hold {figure}"
+        return None
+
+    def _not_above(self, taker: PendingGang, victim: RunningGang) -> str | None:
+        """Which of the victim's tenants would be within quota with this one victim left running."""
+        tenancy, held = self._case.tenancy, self._case.held_after.held
+        asked, own = tenancy.total(taker), tenancy.total(victim)
+        for tenant in tenancy.apart(victim.tenant, taker.tenant):
+            guarded = {r: most for r, most in tenancy.quota[tenant].items() if r in asked}
+            if not any(held[tenant][r] + own.get(r, 0) > most for r, most in guarded.items()):
+                return f"tenant {tenancy.names[tenant]!r} isn't above its quota in anything that {taker.name!r} asks"
+        return None
+
+
+def _holdings_at_start(case: Case) -> dict[str, Holdings]:
+    """Gang that reclaims → what tenants hold with the victims gone and the gangs admitted up to it started."""
+    takers = {entry.for_gang for entry, _ in case.preempted if entry.reason == "reclaim"}
+    result: dict[str, Holdings] = {}
+    if not takers:
+        return result
+    holdings = case.held_before.copy()
+    for index in np.flatnonzero(case.victims).tolist():
+        holdings.add(case.cluster.running_gangs[index], -1)
+    for turn in considered(case):
+        gang = case.cluster.pending[turn.rank]
+        if case.admitted[turn.rank]:
+            holdings.add(gang)
+            if gang.name in takers:
+                result[gang.name] = holdings.copy()
+    return result
+
+
+def victim_needed(case: Case) -> Iterator[Violation]:
+    """No victim could stay with every placement as it is. (Placing others elsewhere for its sake isn't tried.)"""
+    space = case.space
+    for entry, gang in case.preempted:
+        index = case.cluster.running_index[entry.gang]
+        nodes = np.unique(case.cluster.running.node[case.cluster.running.gang == index])
+        staying = case.cluster.counted & ~case.victims
+        staying[index] = True
+        beside = space if not case.victims[index] else case.cluster.free_beside(staying)
+        taken = case.taken[:, nodes]
+        over = (taken > beside[:, nodes]) & (taken > 0) & ~case.cluster.unlimited[:, nodes]
+        if not over.any() and not any(_passes_limit(case, gang)):
+            message = f"gang {gang.name!r} gives way although all placements fit beside it, too"
+            yield Violation(rule="victim_needed", gang=gang.name, message=message)
+
+
+def _passes_limit(case: Case, victim: RunningGang) -> Iterator[bool]:
+    """Whether a limit would be passed with this one victim left running, by tenant and resource."""
+    tenancy, total = case.tenancy, case.tenancy.total(victim)
+    starting = [case.cluster.pending[rank] for rank in np.flatnonzero(case.admitted).tolist()]
+    for tenant in tenancy.chain(victim):
+        for r, most in tenancy.limit[tenant].items():
+            asks = partial(_asks, case, tenant, r)
+            yield case.held_after.held[tenant][r] + total.get(r, 0) > most and any(map(asks, starting))
+
+
+def _asks(case: Case, tenant: int, r: int, gang: PendingGang) -> bool:
+    return r in case.tenancy.total(gang) and tenant in case.tenancy.chain(gang)

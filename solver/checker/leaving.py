@@ -1,0 +1,106 @@
+"""How gangs leave: what victims lose, when they stop and end, and until when a placement waits for space."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Iterator
+from fractions import Fraction
+
+import numpy as np
+
+from gangfit.models import Drain, RunningGang
+from gangfit.solver.checker.case import Case
+from gangfit.solver.checker.tree import Bools
+
+GB = 10**9
+"""Bytes of a GB in `write_gbps`."""
+Fault = tuple[str | None, str]
+"""Gang concerned, message."""
+
+
+def lost_progress(case: Case) -> dict[str, int]:
+    """Tier name → value: GPU-seconds lost by priority of the victims, descending, then the gangs preempted."""
+    lost: defaultdict[int, int] = defaultdict(int)
+    for _, gang in case.preempted:
+        lost[gang.priority] += true_drain(case, gang).lost_gpu_s
+    tiers = {f"lost.p{priority}": lost[priority] for priority in sorted(lost, reverse=True)}
+    return {**tiers, "broken": len(case.preempted)}
+
+
+def true_drain(case: Case, gang: RunningGang) -> Drain:
+    """How a running gang would leave."""
+    now, point = case.cluster.snapshot.time_s, gang.checkpoint
+    write_s = _write_s(gang)
+    saved = write_s is not None and write_s <= gang.grace_s
+    last = None if point is None else point.last_s
+    lost_s = 0 if saved else max(0, now - max(gang.started_s, last or 0))
+    return Drain(
+        stop_s=now,
+        saved_by_s=now + math.ceil(write_s) if saved and write_s is not None else None,
+        kill_s=now + gang.grace_s,
+        resume_from_s=now if saved else last,
+        lost_gpu_s=_gpus(case, gang) * (lost_s + gang.restart_s),
+    )
+
+
+def _write_s(gang: RunningGang) -> Fraction | None:
+    """Seconds that a checkpoint takes, exactly; None: unknown."""
+    point = gang.checkpoint
+    if point is None or point.bytes is None or point.write_gbps is None:
+        return None
+    return Fraction(point.bytes) / (Fraction(point.write_gbps) * GB)
+
+
+def _gpus(case: Case, gang: RunningGang) -> int:
+    """GPUs that a gang holds; without any, what its CPU is worth in the cluster, at least 1."""
+    if gang.request.gpus:
+        return gang.members * gang.request.gpus
+    gpus, cpu = case.tenancy.capacity[:2]
+    return max(1, gang.members * gang.request.cpu_milli * gpus // cpu) if cpu else 1
+
+
+def drains(case: Case) -> Iterator[Fault]:
+    """Every stated figure of a victim's leaving is the recomputed one."""
+    for entry, gang in case.preempted:
+        true = true_drain(case, gang)
+        for name in Drain.model_fields:
+            stated, recomputed = getattr(entry.drain, name), getattr(true, name)
+            if stated != recomputed:
+                yield gang.name, f"drain of gang {gang.name!r}: {name} is {stated}, recomputed {recomputed}"
+
+
+def starts(case: Case) -> Iterator[Fault]:
+    """Every placement says truly until when it waits for gangs that leave; a caller's own plan may leave it out."""
+    if not case.full and all(placement.starts_after_s is None for placement in case.plan.placements):
+        return
+    waits = _waits(case)
+    for placement in case.plan.placements:
+        rank = case.cluster.rank.get(placement.gang)
+        if rank is None:
+            continue
+        nodes = case.nodes_by_gang.get(rank, np.zeros(0, dtype=np.int64)).tolist()
+        true = max((waits[node] for node in nodes if node in waits), default=None)
+        if placement.starts_after_s != true:
+            message = f"gang {placement.gang!r}: starts_after_s is {placement.starts_after_s}, recomputed {true}"
+            yield placement.gang, message
+
+
+def _waits(case: Case) -> dict[int, int]:
+    """Node index → instant until which new members wait there; nodes where they don't have to are left out."""
+    cluster, now = case.cluster, case.cluster.snapshot.time_s
+    leaving: Bools = ~cluster.counted | case.victims
+    if not leaving.any():
+        return {}
+    without = cluster.free_beside(np.ones_like(leaving))
+    over: Bools = np.any((case.taken > without) & (case.taken > 0) & ~cluster.unlimited, axis=0)
+    ends: dict[int, int] = {}
+    left = cluster.running.only(leaving)
+    for index, node in zip(left.gang.tolist(), left.node.tolist(), strict=True):
+        gang = cluster.running_gangs[index]
+        end = now + gang.grace_s
+        if gang.phase == "terminating" and gang.expected_end_s is not None:
+            end = gang.expected_end_s
+        if over[node]:
+            ends[node] = max(ends.get(node, end), end)
+    return {node: end for node, end in ends.items() if end > now}

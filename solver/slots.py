@@ -1,0 +1,157 @@
+"""The victim tier on counts of slots, not on placements: small enough for HiGHS to prove in milliseconds.
+
+Gangs without a required level are only demand on the whole cluster; the others choose a domain. Per domain, eligible
+set and request size, the demand inside keeps to the slots of the nodes there, which grow as victims leave. Nested sets
+of nodes and sizes that divide each other make that exact where GPUs alone bind; otherwise it is a relaxation: its bound
+and its "no" hold, its victims count once everything has been placed beside them.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Collection, Sequence
+
+from ortools.sat.python import cp_model
+
+from gangfit.solver.joint import Joint
+from gangfit.solver.merged import Sum
+from gangfit.solver.problem import Problem
+from gangfit.solver.rights import Right
+
+Kind = tuple[int, int, int, int]
+"""(shape, members, required level, eligible set): gangs of one kind are counted, not told apart."""
+
+
+class Slots(Joint):
+    """Joint model whose space is slots per domain."""
+
+    def __init__(
+        self,
+        problem: Problem,
+        gangs: Sequence[int],
+        rights: Sequence[Right],
+        cuts: Sequence[Collection[int]] = (),
+        only: Collection[int] | None = None,
+        lawful: bool = True,
+    ) -> None:
+        self._slots: dict[tuple[int, int], cp_model.LinearExpr] = {}
+        self._inside: dict[tuple[int, int], list[tuple[int, cp_model.IntVar]]] = defaultdict(list)
+        """(level, domain) → (a gang of the kind, how many of the kind sit there)."""
+        super().__init__(problem, gangs, rights, (), False, only, lawful)
+        for enough in cuts:
+            self.cut(enough)
+
+    def _members(self) -> None:
+        for v in self.victims:
+            self.evicted[v] = self.model.new_bool_var("")
+
+    def whole_gang(self) -> None:
+        """Rule 1 is built in: every gang of the model is demand."""
+
+    def _touches(self) -> None:
+        """Nothing is touched: gangs are demand."""
+
+    def required_level(self) -> None:
+        """Rule 7: gangs with a required level choose a domain that could hold them if every victim left."""
+        tree, problem = self.problem.tree, self.problem
+        kinds = Counter(self._kind(j) for j in self.gangs if problem.required[j] >= 0)
+        example = {self._kind(j): j for j in self.gangs}
+        for kind, count in kinds.items():
+            j, level = example[kind], kind[2]
+            room: dict[int, int] = defaultdict(int)
+            for k, group in enumerate(self.classes):
+                if j in group.room and level < tree.named:
+                    room[self.domain_of[k][level]] += group.size * group.room[j]
+                elif j in group.room and group.room[j] >= kind[1]:
+                    for n in group.nodes.tolist():
+                        room[n] = kind[1]
+            homes = [d for d, members in room.items() if members >= kind[1]]
+            if not homes:
+                self.feasible = False
+                return
+            chosen = [self.model.new_int_var(0, count, "") for _ in homes]
+            self.model.add(Sum(chosen) == count)
+            for d, y in zip(homes, chosen, strict=True):
+                for above in range(min(level, tree.named - 1) + 1):
+                    first = int(tree.starts[level][d])
+                    self._inside[above, int(tree.domain[above][first])].append((j, y))
+        self._space()
+
+    def node_capacity(self) -> None:
+        """Rule 2 comes with `required_level`, which tells who is demand where."""
+
+    def _kind(self, j: int) -> Kind:
+        problem = self.problem
+        return (
+            int(problem.shape_of[j]),
+            int(problem.members[j]),
+            int(problem.required[j]),
+            int(problem.eligible_of[j]),
+        )
+
+    def _space(self) -> None:
+        """Demand ≤ slots: of the whole cluster, and of every domain that a required level names."""
+        problem = self.problem
+        sizes = sorted({int(q) for q in problem.request[list(self.gangs), 0] if q} | {1})
+        sets = sorted({int(problem.eligible_of[j]) for j in self.gangs})
+        allowed = {e: problem.eligible[e].allowed for e in sets}
+        within = {e: [o for o in sets if not (allowed[o] & ~allowed[e]).any()] for e in sets}
+        for e in sets:
+            members = [j for j in self.gangs if problem.eligible_of[j] in within[e]]
+            for size in sizes:
+                demand = sum(int(problem.request[j, 0]) // size * int(problem.members[j]) for j in members)
+                self._row(demand, range(len(self.classes)), e, size)
+            for (level, d), inside in self._inside.items():
+                cells = [k for k in range(len(self.classes)) if self.domain_of[k][level] == d]
+                here = [(j, y) for j, y in inside if problem.eligible_of[j] in within[e]]
+                for size in sizes:
+                    terms = [(int(problem.request[j, 0]) // size * int(problem.members[j]), y) for j, y in here]
+                    self._row(Sum([c * y for c, y in terms if c]), cells, e, size)
+            self._sums(e, members)
+
+    def _row(self, demand: cp_model.LinearExprT, cells: Collection[int], e: int, size: int) -> None:
+        allowed = self.problem.eligible[e].allowed
+        slots = [self._slots_of(k, size) for k in cells if allowed[self.classes[k].nodes[0]]]
+        self.model.add(Sum(slots) >= demand)
+
+    def _sums(self, e: int, members: Sequence[int]) -> None:
+        """Every other resource, in sum over the nodes of an eligible set."""
+        problem = self.problem
+        nodes = problem.eligible[e].allowed
+        for r in range(1, len(problem.resources)):
+            demand = int((problem.request[members, r] * problem.members[members]).sum())
+            free = int(problem.free[nodes, r].sum())
+            if demand > free:
+                victims = problem.victims
+                held = [
+                    (int(victims.counts[v][nodes[victims.nodes[v]]].sum() * victims.request[v, r]), x)
+                    for v, x in self.evicted.items()
+                ]
+                self.model.add(Sum([amount * x for amount, x in held if amount]) >= demand - free)
+
+    def _slots_of(self, k: int, size: int) -> cp_model.LinearExpr:
+        """GPU slots of a size that the nodes of a class offer."""
+        if (k, size) not in self._slots:
+            self._slots[k, size] = self._new_slots(k, size)
+        return self._slots[k, size]
+
+    def _new_slots(self, k: int, size: int) -> cp_model.LinearExpr:
+        group = self.classes[k]
+        free, count = int(self.problem.free[group.nodes[0], 0]), group.size
+        held = self._held(k, 0)
+        full = free + sum(amount for _, amount in held)
+        base, most = free // size, full // size
+        if not held or (base == most and size > 1):
+            return Sum([count * base])
+        freed = count * free + Sum([count * amount * self.evicted[v] for v, amount in held])
+        if size == 1:
+            return freed
+        if all(amount % size == 0 for _, amount in held):
+            return count * base + Sum([count * (amount // size) * self.evicted[v] for v, amount in held])
+        slots = self.model.new_int_var(count * base, count * most, "")
+        self.model.add(size * slots <= freed)
+        for v, amount in held:
+            without = (full - amount) // size
+            if without < most:
+                self.model.add(slots <= count * without + count * (most - without) * self.evicted[v])
+        return slots
