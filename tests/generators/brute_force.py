@@ -36,7 +36,9 @@ class Round:
         self.snapshot = snapshot
         self.policy = snapshot.policy.preemption
         self.levels = [level.name for level in snapshot.topology.levels]
-        self.nodes: dict[str, Node] = {node.name: node for node in snapshot.nodes}
+        self.nodes: dict[str, Node] = {
+            name: node for names, node in zip(snapshot.node_names, snapshot.nodes, strict=True) for name in names
+        }
         self.pending: dict[str, PendingGang] = {gang.name: gang for gang in snapshot.pending}
         self.running: dict[str, RunningGang] = {g.name: g for g in snapshot.running if g.phase == "running"}
         self.eligible = [name for name, gang in self.running.items() if self.may_leave(gang)]
@@ -131,13 +133,14 @@ class Round:
     # ---- tenants
 
     def _capacity(self) -> dict[str, int]:
-        """Resource → capacity for shares; without the resources that some node doesn't limit."""
+        """Resource → capacity for shares; only what every node limits and of which there is any."""
         nodes = [node for node in self.nodes.values() if node.state != "down"]
         names = {r for node in nodes for r in amounts(node)}
         limited = [r for r in names if all(amounts(node).get(r, 0) is not None for node in nodes)]
-        return {
+        capacity = {
             r: sum((amounts(node).get(r) or 0) - (amounts(node.used).get(r) or 0) for node in nodes) for r in limited
         }
+        return {r: amount for r, amount in capacity.items() if amount > 0}
 
     def above(self, tenant: str) -> list[str]:
         """The tenant and all above it, itself first."""
@@ -173,7 +176,7 @@ class Round:
     def share(self, tenant: str, admitted: tuple[str, ...]) -> Fraction:
         """Dominant share, without the weight."""
         held = self.use(tenant, admitted)
-        return max((Fraction(held[r], cap) for r, cap in self.capacity.items() if cap > 0), default=Fraction(0))
+        return max((Fraction(held[r], cap) for r, cap in self.capacity.items()), default=Fraction(0))
 
     def group(self, tenant: str, gang: Gang, admitted: tuple[str, ...]) -> int:
         """0 within, 1 below, 2 surplus."""
@@ -243,9 +246,7 @@ class Round:
         asked = total(p)
         return within and all(
             any(
-                self.use(t, admitted, victims - {victim})[r] > amount
-                for r, amount in self.quota(t).items()
-                if asked[r]
+                self.use(t, admitted, victims - {victim})[r] > amount for r, amount in self.quota(t).items() if asked[r]
             )
             for t in theirs
         )
@@ -273,13 +274,18 @@ class Round:
         gpus = asked["gpus"]
         if not gpus:
             capacity = self.capacity
-            gpus = max(1, asked["cpu"] * capacity["gpus"] // capacity["cpu"] if capacity.get("cpu") else 1)
+            gpus = max(1, asked["cpu"] * capacity.get("gpus", 0) // capacity["cpu"]) if "cpu" in capacity else 1
+        if self.saves_in_grace(gang):
+            return gpus * gang.restart_s
+        last = gang.checkpoint.last_s if gang.checkpoint is not None else None
+        return gpus * (self.snapshot.time_s - max(gang.started_s, last or 0) + gang.restart_s)
+
+    def saves_in_grace(self, gang: RunningGang) -> bool:
+        """Whether a checkpoint fits into the grace window."""
         point = gang.checkpoint
-        if point and point.bytes is not None and point.write_gbps is not None:
-            if Fraction(point.bytes, 10**9) / Fraction(point.write_gbps) <= gang.grace_s:
-                return gpus * gang.restart_s
-        since = gang.started_s if point is None or point.last_s is None else max(gang.started_s, point.last_s)
-        return gpus * (self.snapshot.time_s - since + gang.restart_s)
+        if point is None or point.bytes is None or point.write_gbps is None:
+            return False
+        return Fraction(point.bytes, 10**9) / Fraction(point.write_gbps) <= gang.grace_s
 
     def cost(self, victims: frozenset[str]) -> Cost:
         """The value of tier lost_progress."""
@@ -292,6 +298,17 @@ class Round:
         return broken <= budget[1] and all(a <= b for a, b in zip(losses, budget[0], strict=True))
 
     # ---- admission and optimum
+
+    def turns(self, admits: set[str]) -> list[tuple[str, int, Fraction]]:
+        """(gang, class, share) in considered order, if these gangs are admitted."""
+        left, admitted, result = set(self.pending), (), []
+        while (name := self.next_gang(left, admitted)) is not None:
+            gang = self.pending[name]
+            group, share = self.group(gang.tenant, gang, admitted), self.share(gang.tenant, admitted)
+            result.append((name, group, share))
+            left.remove(name)
+            admitted = (*admitted, name) if name in admits else admitted
+        return result
 
     def admission(self) -> tuple[tuple[str, ...], tuple[str, ...], frozenset[str]]:
         """Considered gangs in order; the admitted ones of them; and those that needed victims when they were asked."""
@@ -332,9 +349,7 @@ class Round:
         """Best value vector over all plans: admissions, losses per priority, gangs preempted, the other tiers."""
         considered, admitted, takers = self.admission()
         cheapest = self.cheapest(admitted, takers)
-        victim_sets = [
-            v for v in self.victim_sets() if self.cost(v) == cheapest and self.lawful(admitted, takers, v)
-        ]
+        victim_sets = [v for v in self.victim_sets() if self.cost(v) == cheapest and self.lawful(admitted, takers, v)]
         best = min(self.tiers(plan, v) for v in victim_sets for plan in self.plans(admitted, self.space(v)))
         return (*(-(name in admitted) for name in considered), *cheapest[0], cheapest[1], *best)
 
@@ -358,7 +373,9 @@ class Round:
                 crossing = sum(0 < count < len(spread) for count, spread in zip(inside, spreads, strict=True))
                 uplinks += max(0, crossing - 1)
         before = [gang.placement for gang in self.snapshot.running]
-        lost = [len(self._intact(level, before)) - len(self._intact(level, [*before, *plan.values()])) for level in levels]
+        lost = [
+            len(self._intact(level, before)) - len(self._intact(level, [*before, *plan.values()])) for level in levels
+        ]
         return (preferred, distance, uplinks, *lost)
 
     def _intact(self, level: str, spreads: list[dict[str, int]]) -> set[object]:
@@ -366,10 +383,11 @@ class Round:
         hosts = {name for spread in spreads for name in spread}
         result: set[object] = set()
         for domain in {self.domain(name, level) for name in self.nodes}:
-            inside = [
-                n for name, n in self.nodes.items()
+            inside = {
+                name: n
+                for name, n in self.nodes.items()
                 if self.domain(name, level) == domain and n.state == "ready" and n.gpus
-            ]  # fmt: skip
-            if inside and all(n.used.gpus == 0 and n.name not in hosts for n in inside):
+            }
+            if inside and all(n.used.gpus == 0 and name not in hosts for name, n in inside.items()):
                 result.add(domain)
         return result

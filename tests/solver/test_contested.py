@@ -23,6 +23,15 @@ def solver_vector(snapshot: Snapshot, exact: Round) -> tuple[int, ...]:
     return (*(-step.admitted for step in plan.considered), *lost, *values.values())
 
 
-def test_generator():
-    for seed in range(3):
-        contested_round(seed)
+class TestExact:
+    @pytest.mark.parametrize("block", range(12))
+    def test_solve_equals_brute_force(self, block: int) -> None:
+        for seed in range(block * BLOCK, (block + 1) * BLOCK):
+            snapshot = contested_round(seed)
+            exact = Round(snapshot)
+            assert solver_vector(snapshot, exact) == exact.optimum(), seed
+
+    @pytest.mark.long
+    @pytest.mark.parametrize("block", range(100, 500))
+    def test_solve_equals_brute_force_long(self, block: int) -> None:
+        self.test_solve_equals_brute_force(block)
