@@ -43,7 +43,7 @@ class ContestedImprovement:
         bounds = list(known)
         for tier, name in enumerate(names):
             value = self._values()[tier]
-            if value > bounds[tier] and self.budget is not None:
+            if value > bounds[tier] and self.budget is not None and not self.budget.exhausted:
                 self.progress(f"{name}: {value}, bound {bounds[tier]}")
                 bounds[tier] = max(bounds[tier], self._search(tier, bounds[tier]))
         return [

@@ -27,6 +27,11 @@ class Budget:
         used = self.spent if self.policy.deterministic else time.monotonic() - self.started
         return max(0.0, self.policy.time_limit_s - used)
 
+    @property
+    def exhausted(self) -> bool:
+        """Whether so little is left that no model is worth building: 2 % of the limit."""
+        return self.remaining < 0.02 * self.policy.time_limit_s
+
 
 @dataclass(frozen=True)
 class Outcome:

@@ -47,6 +47,8 @@ def ask(problem: Problem, build: Callable[[set[int]], Merged], budget: Budget | 
         return Answer("limit")
     single: set[int] = set()
     while True:
+        if budget.exhausted:
+            return Answer("limit")
         model = build(single)
         if not model.feasible:
             return Answer("no")
@@ -138,7 +140,7 @@ def settle(
 
     `rows` adds the question's own rows and its objective.
     """
-    if budget is None:
+    if budget is None or budget.exhausted:
         return Answer("limit")
     slots = Slots(problem, gangs, held, cuts)
     if not slots.feasible:
@@ -153,6 +155,8 @@ def settle(
         placed = place_beside(problem, gangs, victims, budget)
         if placed is not None:
             return Answer("yes", placed, victims, bound, outcome.status == "optimal")
+    if budget.exhausted:
+        return Answer("limit", bound=bound)
 
     def build(single: set[int]) -> Merged:
         model = joint(problem, gangs, held, cuts, single, spread=False)
