@@ -110,6 +110,9 @@ class Space:
         """(N, R)"""
         self._taken: list[IntArray] = []
         """Nodes of every take so far."""
+        self._scratch = np.empty(len(self.free), dtype=np.int64)
+        self._strict = [not known.all() for known in problem.tree.known]
+        """Per level: some domain is unknown."""
         self._shapes: dict[int, _Shape] = {}
         self._views: dict[tuple[int, int, int], View] = {}
         """(shape, cap, level whose unknown domains are left out or −1) → view, the last used last."""
@@ -117,7 +120,8 @@ class Space:
     def copy(self) -> Space:
         """An independent copy."""
         other = Space.__new__(Space)
-        other.problem, other.free, other._shapes = self.problem, self.free.copy(), self._shapes
+        other.problem, other.free = self.problem, self.free.copy()
+        other._shapes, other._scratch, other._strict = self._shapes, self._scratch, self._strict
         other._taken, other._views = [], {}
         return other
 
@@ -136,8 +140,8 @@ class Space:
     def view(self, gang: int) -> View:
         """The view for a gang: capped by its size, with no room in domains that its required level doesn't know."""
         required = int(self.problem.required[gang])
-        strict = required >= 0 and not self.problem.tree.known[required].all()
-        return self._view(gang, int(self.problem.members[gang]), required if strict else -1)
+        strict = required if required >= 0 and self._strict[required] else -1
+        return self._view(gang, int(self.problem.members[gang]), strict)
 
     def uncapped(self, gang: int) -> IntArray:
         """(N,): members of the gang that each node holds now, whatever its size. Read only."""
@@ -168,14 +172,23 @@ class Space:
             if len(self._views) >= KEPT:
                 del self._views[next(iter(self._views))]
         elif view.seen < len(self._taken):
-            nodes = self._taken[-1] if view.seen == len(self._taken) - 1 else _union(self._taken[view.seen :])
+            tree = self.problem.tree
+            nodes = self._taken[-1] if view.seen == len(self._taken) - 1 else self._union(view.seen)
             fits = np.minimum(shape.fits(self.free, nodes), cap)
             if strict >= 0:
-                fits *= self.problem.tree.known[strict][nodes]
-            view.update(self.problem.tree, nodes, fits)
+                fits *= tree.known[strict][nodes]
+            view.update(tree, nodes, fits)
             view.seen = len(self._taken)
         self._views[key] = view
         return view
+
+    def _union(self, seen: int) -> IntArray:
+        """Distinct nodes of all takes but the first `seen`."""
+        nodes = np.concatenate(self._taken[seen:])
+        place = np.arange(len(nodes))
+        self._scratch[nodes] = place
+        last: IntArray = nodes[self._scratch[nodes] == place]
+        return last
 
     def _fresh(self, gang: int, cap: int, strict: int, shape: _Shape) -> View:
         if cap < shape.top or strict >= 0:
@@ -187,8 +200,3 @@ class Space:
         view = View(self.problem.tree, fits)
         view.seen = len(self._taken)
         return view
-
-
-def _union(nodes: list[IntArray]) -> IntArray:
-    """Distinct nodes of several arrays."""
-    return np.unique(np.concatenate(nodes))

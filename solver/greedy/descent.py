@@ -27,9 +27,9 @@ def fill(site: Site, level: int, domain: int, members: int) -> list[Piece]:
         level += 1
         room = site.sums[level][low:high]
         if high - low > 1 and int(room.max()) < members:
-            order = np.argsort(-room, kind="stable")
-            total = np.cumsum(room[order])
-            whole = int(np.searchsorted(total, members))
+            order = (-room).argsort(kind="stable")
+            total = room[order].cumsum()
+            whole = int(total.searchsorted(members))
             pieces += whole_domains(site, level, low + order[:whole])
             members -= int(total[whole - 1])
             room = room.copy()
@@ -48,7 +48,7 @@ def tightest(site: Site, level: int, low: int, room: IntArray, members: int) -> 
     """
     holds = room >= members
     if np.count_nonzero(holds) == 1:
-        return low + int(np.argmax(holds))
+        return low + int(holds.argmax())
     child = site.tree.first_child[level][low : low + len(room) + 1]
     below = site.sums[level + 1]
     largest = np.maximum.reduceat(below[child[0] : child[-1]], child[:-1] - child[0])
@@ -56,7 +56,7 @@ def tightest(site: Site, level: int, low: int, room: IntArray, members: int) -> 
     key = np.where(holds, atleast * STEP + room, NEVER)
     counted: set[int] = set()
     while True:
-        best = int(np.argmin(key))
+        best = int(key.argmin())
         if best in counted or atleast[best] == 1:
             return low + best
         few = fewest(below[child[best] : child[best + 1]], members)
@@ -72,24 +72,31 @@ def fill_nodes(site: Site, low: int, high: int, members: int) -> Piece:
     intact = site.problem.intact[low:high]
     if int(room.max()) >= members:
         return one_node(low + _smallest(room, intact, members), members)
-    order = np.argsort(intact - 2 * room, kind="stable")
-    total = np.cumsum(room[order])
-    whole = int(np.searchsorted(total, members))
+    order = (intact - 2 * room).argsort(kind="stable")
+    total = room[order].cumsum()
+    whole = int(total.searchsorted(members))
     nodes = order[: whole + 1]
     counts = room[nodes]
     rest = members - int(total[whole - 1])
-    left = room.copy()
-    left[nodes[:whole]] = 0
-    nodes[whole] = _smallest(left, intact, rest)
-    counts[whole] = rest
+    if rest < counts[whole]:
+        left = room.copy()
+        left[nodes[:whole]] = 0
+        nodes[whole] = _smallest(left, intact, rest)
+        counts[whole] = rest
     return low + nodes, counts
 
 
 def _smallest(room: IntArray, intact: BoolArray, members: int) -> int:
     """The smallest hole that takes the members, broken nodes first."""
-    return int(np.argmin(np.where(room >= members, room + intact * STEP, NEVER)))
+    exact = room == members
+    broken = exact > intact
+    best = int(broken.argmax())
+    if broken[best]:
+        return best
+    return int(np.where(room >= members, room + intact * STEP, NEVER).argmin())
 
 
 def fewest(room: IntArray, members: int) -> int:
     """Fewest domains with the given room that hold the members; their number if all together don't."""
-    return int(np.searchsorted(np.cumsum(-np.sort(-room)), members)) + 1
+    room = np.sort(room)[::-1]
+    return int(room.cumsum().searchsorted(members)) + 1

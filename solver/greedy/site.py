@@ -72,7 +72,7 @@ def _spread(pieces: list[Piece]) -> Spread:
         counts = np.concatenate([counts for _, counts in pieces])
     if len(nodes) == 1:
         return Spread(nodes, counts)
-    order = np.argsort(nodes)
+    order = nodes.argsort()
     return Spread(nodes[order], counts[order])
 
 
@@ -91,13 +91,14 @@ def whole_domains(site: Site, level: int, domains: IntArray) -> list[Piece]:
 
 def whole_range(site: Site, low: int, high: int) -> Piece:
     """Every member that the nodes `low … high − 1` hold."""
-    nodes = np.flatnonzero(site.fits[low:high]) + low
+    nodes = site.fits[low:high].nonzero()[0] + low
     return nodes, site.fits[nodes]
 
 
 def in_order(site: Site, low: int, high: int, members: int) -> Piece:
     """Members on nodes `low … high − 1` in node order, each node filled before the next."""
-    last = int(np.searchsorted(np.cumsum(site.fits[low:high]), members))
+    total = site.fits[low:high].cumsum()
+    last = int(total.searchsorted(members))
     nodes, counts = whole_range(site, low, low + last + 1)
-    counts[-1] -= int(counts.sum()) - members
+    counts[-1] -= int(total[last]) - members
     return nodes, counts

@@ -56,12 +56,12 @@ def _rack_first(site: Site) -> list[Piece]:
         start, end = tree.nodes(site.required, home)
         low, high = int(tree.domain[rack][start]), int(tree.domain[rack][end - 1]) + 1
     room = site.sums[rack][low:high]
-    first = int(np.argmax(room >= site.members))
+    first = int((room >= site.members).argmax())
     if room[first] >= site.members:
         return [in_order(site, *tree.nodes(rack, low + first), site.members)]
-    order = np.argsort(-room, kind="stable")
-    total = np.cumsum(room[order])
-    whole = int(np.searchsorted(total, site.members))
+    order = (-room).argsort(kind="stable")
+    total = room[order].cumsum()
+    whole = int(total.searchsorted(site.members))
     rest = site.members - int(total[whole - 1])
     last = low + int(order[whole])
     return [*whole_domains(site, rack, low + order[:whole]), in_order(site, *tree.nodes(rack, last), rest)]
@@ -94,7 +94,7 @@ def _best_fit(site: Site) -> list[Piece]:
     tree, members = site.tree, site.members
     if int(site.fits.max()) >= members:
         room = np.where(site.fits >= members, site.space.uncapped(site.gang), NEVER)
-        return [one_node(int(np.argmin(room)), members)]
+        return [one_node(int(room.argmin()), members)]
     found = (-1, 0)
     least = NEVER
     for level in range(tree.named - 1, max(site.required, 0) - 1, -1):
@@ -107,7 +107,7 @@ def _best_fit(site: Site) -> list[Piece]:
 def _smallest(room: IntArray, members: int) -> int:
     """The domain with least room that holds the members, −1 if there is none."""
     holding = np.where(room >= members, room, NEVER)
-    best = int(np.argmin(holding))
+    best = int(holding.argmin())
     return best if room[best] >= members else -1
 
 
