@@ -52,6 +52,13 @@ class Tree:
         known: BoolArray = self.known[level][self.starts[level][:-1]]
         return known
 
+    def nodes(self, level: int, domain: int) -> tuple[int, int]:
+        """Range of nodes inside a domain; level −1 is the whole cluster."""
+        if level < 0:
+            return 0, self.domain.shape[1]
+        starts = self.starts[level]
+        return int(starts[domain]), int(starts[domain + 1])
+
     def children(self, level: int, domain: int) -> tuple[int, int]:
         """Range of domains of level + 1 inside a domain; level −1 is the whole cluster."""
         if level < 0:

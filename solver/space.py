@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
-from gangfit.solver.arrays import IntArray
+from gangfit.solver.arrays import BoolArray, IntArray
 from gangfit.solver.assignment import Assignment, Spread
-from gangfit.solver.problem import Problem
+from gangfit.solver.problem import Problem, Tree
+
+KEPT = 64
+"""Most views that a space keeps."""
 
 
 def members_per_node(problem: Problem, free: IntArray, gang: int, *, ignoring: str = "") -> IntArray:
@@ -47,21 +52,77 @@ class Alone:
         return int(tree.sums(level, np.where(tree.known[level], fits, 0)).max())
 
 
+class View:
+    """What a space holds for gangs of one shape: members per node, each node capped, and their sums per domain."""
+
+    def __init__(self, tree: Tree, fits: IntArray) -> None:
+        self.fits = fits
+        """(N,)"""
+        self.sums: list[IntArray] = [*(tree.sums(level, fits) for level in range(tree.named)), fits]
+        """Per level (domains,), the node last."""
+        self.total = int(fits.sum())
+        """Members the whole cluster holds."""
+        self.seen = 0
+        """How many takes of its space are worked in."""
+
+    def update(self, tree: Tree, nodes: IntArray, fits: IntArray) -> None:
+        """Work in the members that these nodes, all different, hold now."""
+        less = self.fits[nodes] - fits
+        gone = int(less.sum())
+        if not gone and not less.any():
+            return
+        self.fits[nodes] = fits
+        self.total -= gone
+        for level in range(tree.named):
+            np.subtract.at(self.sums[level], tree.domain[level][nodes], less)
+
+
+@dataclass(frozen=True)
+class _Shape:
+    """What gangs of one shape ask, read once."""
+
+    asks: IntArray
+    """Resources asked."""
+    request: IntArray
+    """Amount of each."""
+    allowed: BoolArray | None
+    """(N,): nodes the rules leave; None: all."""
+    top: int
+    """Most members that one node holds while no gang is placed."""
+
+    def fits(self, free: IntArray, nodes: IntArray) -> IntArray:
+        """Members that the free amounts (N, R) of these nodes hold."""
+        if len(self.asks) == 1:
+            fits: IntArray = free[nodes, self.asks[0]] // self.request[0]
+        else:
+            fits = (free[nodes[:, None], self.asks] // self.request).min(axis=1)
+        if self.allowed is not None:
+            fits *= self.allowed[nodes]
+        return fits
+
+
 class Space:
-    """Free amounts of every node, and per gang shape the members that each node still holds."""
+    """Free amounts of every node, and views of them that follow what is taken, each when it is asked for."""
 
     def __init__(self, problem: Problem) -> None:
         self.problem = problem
         self.free: IntArray = problem.free.copy()
         """(N, R)"""
-        self._fits: dict[int, IntArray] = {}
-        self._first = np.unique(problem.shape_of, return_index=True)[1]
+        self._taken: list[IntArray] = []
+        """Nodes of every take so far."""
+        self._scratch = np.empty(len(self.free), dtype=np.int64)
+        self._strict = [not known.all() for known in problem.tree.known]
+        """Per level: some domain is unknown."""
+        self._shapes: dict[int, _Shape] = {}
+        self._views: dict[tuple[int, int, int], View] = {}
+        """(shape, cap, level whose unknown domains are left out or −1) → view, the last used last."""
 
     def copy(self) -> Space:
         """An independent copy."""
-        other = Space(self.problem)
-        other.free = self.free.copy()
-        other._fits = {shape: fits.copy() for shape, fits in self._fits.items()}
+        other = Space.__new__(Space)
+        other.problem, other.free = self.problem, self.free.copy()
+        other._shapes, other._scratch, other._strict = self._shapes, self._scratch, self._strict
+        other._taken, other._views = [], {}
         return other
 
     @classmethod
@@ -74,18 +135,68 @@ class Space:
 
     def fits(self, gang: int) -> IntArray:
         """(N,): members of the gang that each node holds now, capped by its size. Read only."""
-        shape = int(self.problem.shape_of[gang])
-        if shape not in self._fits:
-            self._fits[shape] = members_per_node(self.problem, self.free, gang)
-        capped: IntArray = np.minimum(self._fits[shape], self.problem.members[gang])
-        return capped
+        return self._view(gang, int(self.problem.members[gang]), -1).fits
+
+    def view(self, gang: int) -> View:
+        """The view for a gang: capped by its size, with no room in domains that its required level doesn't know."""
+        required = int(self.problem.required[gang])
+        strict = required if required >= 0 and self._strict[required] else -1
+        return self._view(gang, int(self.problem.members[gang]), strict)
+
+    def uncapped(self, gang: int) -> IntArray:
+        """(N,): members of the gang that each node holds now, whatever its size. Read only."""
+        return self._view(gang, 2**62, -1).fits
 
     def take(self, gang: int, spread: Spread, sign: int = 1) -> None:
         """Place a gang's members (sign −1: take them away again)."""
-        nodes = spread.nodes
-        self.free[nodes] -= sign * spread.counts[:, None] * self.problem.request[gang]
-        for shape, fits in self._fits.items():
-            other = int(self._first[shape])
-            asks = np.flatnonzero(self.problem.request[other])
-            now = (self.free[np.ix_(nodes, asks)] // self.problem.request[other, asks]).min(axis=1)
-            fits[nodes] = np.where(self.problem.eligible[self.problem.eligible_of[other]].allowed[nodes], now, 0)
+        self.free[spread.nodes] -= sign * spread.counts[:, None] * self.problem.request[gang]
+        self._taken.append(spread.nodes)
+
+    def _shape(self, gang: int) -> _Shape:
+        number = int(self.problem.shape_of[gang])
+        if number not in self._shapes:
+            problem = self.problem
+            asks = np.flatnonzero(problem.request[gang])
+            allowed = problem.eligible[problem.eligible_of[gang]].allowed
+            top = int(members_per_node(problem, problem.free, gang).max())
+            self._shapes[number] = _Shape(asks, problem.request[gang, asks], None if allowed.all() else allowed, top)
+        return self._shapes[number]
+
+    def _view(self, gang: int, cap: int, strict: int) -> View:
+        shape = self._shape(gang)
+        cap = min(cap, shape.top)
+        key = int(self.problem.shape_of[gang]), cap, strict
+        view = self._views.pop(key, None)
+        if view is None:
+            view = self._fresh(gang, cap, strict, shape)
+            if len(self._views) >= KEPT:
+                del self._views[next(iter(self._views))]
+        elif view.seen < len(self._taken):
+            tree = self.problem.tree
+            nodes = self._taken[-1] if view.seen == len(self._taken) - 1 else self._union(view.seen)
+            fits = np.minimum(shape.fits(self.free, nodes), cap)
+            if strict >= 0:
+                fits *= tree.known[strict][nodes]
+            view.update(tree, nodes, fits)
+            view.seen = len(self._taken)
+        self._views[key] = view
+        return view
+
+    def _union(self, seen: int) -> IntArray:
+        """Distinct nodes of all takes but the first `seen`."""
+        nodes = np.concatenate(self._taken[seen:])
+        place = np.arange(len(nodes))
+        self._scratch[nodes] = place
+        last: IntArray = nodes[self._scratch[nodes] == place]
+        return last
+
+    def _fresh(self, gang: int, cap: int, strict: int, shape: _Shape) -> View:
+        if cap < shape.top or strict >= 0:
+            fits = np.minimum(self.uncapped(gang), cap)
+        else:
+            fits = members_per_node(self.problem, self.free, gang)
+        if strict >= 0:
+            fits *= self.problem.tree.known[strict]
+        view = View(self.problem.tree, fits)
+        view.seen = len(self._taken)
+        return view

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from gangfit.solver.assignment import Assignment
-from gangfit.solver.greedy.strategies import PLACES, bottom_up, lexicographic, rack_first
+from gangfit.solver.greedy.strategies import PLACES, best_fit, bottom_up, lexicographic, lowest_switch, rack_first
 from gangfit.solver.problem import Problem
 
 Strategy = Callable[[Problem], Assignment]
@@ -12,6 +12,8 @@ STRATEGIES: dict[str, Strategy] = {
     "rack_first": rack_first,
     "bottom_up": bottom_up,
     "lexicographic": lexicographic,
+    "best_fit": best_fit,
+    "lowest_switch": lowest_switch,
 }
 """Name → baseline."""
 

@@ -2,61 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-
 import numpy as np
 
 from gangfit.solver.arrays import IntArray
-from gangfit.solver.assignment import Assignment, Spread
-from gangfit.solver.greedy.descent import fewest, fill, fill_nodes
+from gangfit.solver.assignment import Assignment
+from gangfit.solver.greedy.descent import NEVER, fill, fill_nodes, tightest
+from gangfit.solver.greedy.site import (
+    Piece,
+    Place,
+    Site,
+    in_order,
+    one_node,
+    place_all,
+    place_in_order,
+    place_one,
+    whole_domains,
+)
+from gangfit.solver.greedy.switches import by_switches
 from gangfit.solver.problem import Problem
-from gangfit.solver.space import Space
 
-Place = Callable[[Problem, IntArray, tuple[IntArray, ...], int, int], "dict[int, int] | None"]
-"""(problem, fits (N,), sums per level, required level or −1, members) → node → members, or None."""
-
-
-def place_all(problem: Problem, place: Place) -> Assignment:
-    """Run a placement rule over all gangs in considered order."""
-    space = Space(problem)
-    assignment: Assignment = {}
-    order = problem.order()
-    while (gang := order.next()) is not None:
-        spread = place_one(problem, space, place, gang) if order.within_limit(gang) else None
-        if spread is not None:
-            assignment[gang] = spread
-            space.take(gang, spread)
-        order.settle(gang, spread is not None)
-    return assignment
-
-
-def place_in_order(problem: Problem, place: Place, gangs: Sequence[int]) -> Assignment | None:
-    """Run a placement rule over gangs in a given order; None unless all of them find room."""
-    space = Space(problem)
-    assignment: Assignment = {}
-    for gang in gangs:
-        spread = place_one(problem, space, place, gang)
-        if spread is None:
-            return None
-        assignment[gang] = spread
-        space.take(gang, spread)
-    return assignment
-
-
-def place_one(problem: Problem, space: Space, place: Place, gang: int) -> Spread | None:
-    """Place one gang into the space left, or None if the rule finds no room."""
-    fits = space.fits(gang)
-    members = int(problem.members[gang])
-    if int(fits.sum()) < members:
-        return None
-    required = int(problem.required[gang])
-    if required >= 0:
-        fits = np.where(problem.tree.known[required], fits, 0)
-    sums = tuple(problem.tree.sums(level, fits) for level in range(len(problem.tree.levels)))
-    if required >= 0 and int(sums[required].max()) < members:
-        return None
-    placed = place(problem, fits, sums, required, members)
-    return None if placed is None else Spread.of(placed)
+__all__ = [
+    "PLACES",
+    "Place",
+    "best_fit",
+    "bottom_up",
+    "lexicographic",
+    "lowest_switch",
+    "place_in_order",
+    "place_one",
+    "rack_first",
+]
 
 
 def rack_first(problem: Problem) -> Assignment:
@@ -74,59 +49,94 @@ def lexicographic(problem: Problem) -> Assignment:
     return place_all(problem, _lexicographic)
 
 
-def _rack_first(
-    problem: Problem, fits: IntArray, sums: tuple[IntArray, ...], required: int, members: int
-) -> dict[int, int] | None:
-    tree = problem.tree
-    rack = max(tree.named - 1, 0)
-    if required > rack:
-        rack = required
+def best_fit(problem: Problem) -> Assignment:
+    """Smallest domain that holds the whole gang, whatever its level, else fewest domains.
+
+    Smallest is the one with room for the fewest members: a spine with room for exactly the gang before a rack with
+    room for more. Of equal ones the finest; of nodes the one with least room for further members.
+    """
+    return place_all(problem, _best_fit)
+
+
+def lowest_switch(problem: Problem) -> Assignment:
+    """As Slurm's topology/tree: the lowest switch whose free nodes hold the gang, in it leaf by leaf.
+
+    Leaves are the domains of the finest named level, and among switches of the lowest level the one with fewest free
+    nodes is taken. Inside, the leaf with fewest free nodes that holds the rest comes next; while there is none, the one
+    with most free nodes. Within a leaf nodes are filled in order.
+    """
+    return place_all(problem, by_switches)
+
+
+def _rack_first(site: Site) -> list[Piece]:
+    tree = site.tree
+    rack = max(tree.named - 1, 0, site.required)
     low, high = 0, tree.domains(rack)
-    if 0 <= required < rack:
-        home = int(np.flatnonzero(sums[required] >= members)[0])
-        start, end = tree.starts[required][home], tree.starts[required][home + 1]
+    if 0 <= site.required < rack:
+        home = int(np.argmax(site.sums[site.required] >= site.members))
+        start, end = tree.nodes(site.required, home)
         low, high = int(tree.domain[rack][start]), int(tree.domain[rack][end - 1]) + 1
-    room = sums[rack][low:high]
-    whole = np.flatnonzero(room >= members)
-    racks = whole[:1] if len(whole) else np.argsort(-room, kind="stable")
-    placed: dict[int, int] = {}
-    for chosen in racks:
-        first, last = tree.starts[rack][low + chosen], tree.starts[rack][low + chosen + 1]
-        for n in first + np.flatnonzero(fits[first:last]):
-            placed[int(n)] = min(int(fits[n]), members)
-            members -= placed[int(n)]
-            if not members:
-                return placed
-    return None
+    room = site.sums[rack][low:high]
+    first = int((room >= site.members).argmax())
+    if room[first] >= site.members:
+        return [in_order(site, *tree.nodes(rack, low + first), site.members)]
+    order = (-room).argsort(kind="stable")
+    total = room[order].cumsum()
+    whole = int(total.searchsorted(site.members))
+    rest = site.members - int(total[whole - 1])
+    last = low + int(order[whole])
+    return [*whole_domains(site, rack, low + order[:whole]), in_order(site, *tree.nodes(rack, last), rest)]
 
 
-def _bottom_up(
-    problem: Problem, fits: IntArray, sums: tuple[IntArray, ...], required: int, members: int
-) -> dict[int, int] | None:
-    for level in range(problem.tree.named, -1, -1):
-        holds = np.flatnonzero(sums[level] >= members)
-        if len(holds):
-            if level == problem.tree.named:
-                return fill_nodes(problem, fits, 0, len(fits), members)
-            best = int(holds[np.argmin(sums[level][holds])])
-            return fill(problem, fits, sums, level, best, members)
-    return fill(problem, fits, sums, -1, 0, members)
+def _bottom_up(site: Site) -> list[Piece]:
+    tree, members = site.tree, site.members
+    for level in range(tree.named, max(site.required, 0) - 1, -1):
+        room = site.sums[level]
+        if level == tree.named:
+            if int(room.max()) >= members:
+                return [fill_nodes(site, 0, len(room), members)]
+            continue
+        domain = _smallest(room, members)
+        if domain >= 0:
+            return fill(site, level, domain, members)
+    return fill(site, -1, 0, members)
 
 
-def _lexicographic(
-    problem: Problem, fits: IntArray, sums: tuple[IntArray, ...], required: int, members: int
-) -> dict[int, int] | None:
-    if required < 0:
-        return fill(problem, fits, sums, -1, 0, members)
-    if required == problem.tree.named:
-        return fill_nodes(problem, fits, 0, len(fits), members)
-    tree = problem.tree
-    best = min(
-        (int(d) for d in np.flatnonzero(sums[required] >= members)),
-        key=lambda d: (fewest(sums[required + 1][slice(*tree.children(required, d))], members), int(sums[required][d])),
-    )
-    return fill(problem, fits, sums, required, best, members)
+def _lexicographic(site: Site) -> list[Piece]:
+    if site.required < 0:
+        return fill(site, -1, 0, site.members)
+    if site.required == site.tree.named:
+        return [fill_nodes(site, 0, len(site.fits), site.members)]
+    best = tightest(site, site.required, 0, site.sums[site.required], site.members)
+    return fill(site, site.required, best, site.members)
 
 
-PLACES: dict[str, Place] = {"rack_first": _rack_first, "bottom_up": _bottom_up, "lexicographic": _lexicographic}
-"""Name → placement rule of one gang."""
+def _best_fit(site: Site) -> list[Piece]:
+    tree, members = site.tree, site.members
+    if int(site.fits.max()) >= members:
+        room = np.where(site.fits >= members, site.space.uncapped(site.gang), NEVER)
+        return [one_node(int(room.argmin()), members)]
+    found = (-1, 0)
+    least = NEVER
+    for level in range(tree.named - 1, max(site.required, 0) - 1, -1):
+        domain = _smallest(site.sums[level], members)
+        if domain >= 0 and site.sums[level][domain] < least:
+            found, least = (level, domain), int(site.sums[level][domain])
+    return fill(site, *found, members)
+
+
+def _smallest(room: IntArray, members: int) -> int:
+    """The domain with least room that holds the members, −1 if there is none."""
+    holding = np.where(room >= members, room, NEVER)
+    best = int(holding.argmin())
+    return best if room[best] >= members else -1
+
+
+PLACES: dict[str, Place] = {
+    "lexicographic": _lexicographic,
+    "best_fit": _best_fit,
+    "bottom_up": _bottom_up,
+    "lowest_switch": by_switches,
+    "rack_first": _rack_first,
+}
+"""Name → placement rule of one gang; where plans tie, the first named wins: those that fit tightest."""
