@@ -15,7 +15,7 @@ def save(result: Run | Series, out: Path) -> Path:
     out.mkdir(parents=True, exist_ok=True)
     name = f"quality-{result.suite}" if isinstance(result, Run) else f"speed-{result.name}"
     path = out / f"{name}.json"
-    path.write_text(result.model_dump_json(indent=1) + "\n", encoding="utf-8")
+    path.write_text(result.model_dump_json() + "\n", encoding="utf-8")
     return path
 
 

@@ -32,6 +32,28 @@ class Budget:
         """Whether so little is left that no model is worth building: 2 % of the limit."""
         return self.remaining < 0.02 * self.policy.time_limit_s
 
+    def until(self, share: float, latest: float = math.inf) -> float:
+        """The moment when a share of the remaining time (up to `latest`) is over; never in deterministic mode."""
+        if self.policy.deterministic:
+            return math.inf
+        now = time.monotonic()
+        return min(latest, now + share * (min(latest, now + self.remaining) - now))
+
+    def part(self, until: float, share: float) -> float:
+        """A share of the time up to a moment, as a share of all that remains."""
+        left = self.remaining
+        if self.policy.deterministic or not left:
+            return share
+        return max(0.0, min(1.0, share * min(until - time.monotonic(), left) / left))
+
+    def charge(self, seconds: float) -> None:
+        """Book work that isn't CP-SAT's, by a fixed tariff, so that deterministic mode ends."""
+        self.spent += seconds
+
+    def past(self, until: float) -> bool:
+        """Whether a moment of the monotonic clock is over; in deterministic mode no clock is looked at."""
+        return not self.policy.deterministic and time.monotonic() >= until
+
 
 @dataclass(frozen=True)
 class Outcome:

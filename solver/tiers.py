@@ -1,20 +1,29 @@
-"""Tiers 2–5 with the admitted set fixed: each is closed by a bound, or by CP-SAT on the merged model, or stays open."""
+"""Tiers 2–5 with the admitted set fixed: closed by a bound, closed by search, or open with an honest bound."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Literal
 
 from gangfit.solver.assignment import Assignment, tier_names, tier_values
 from gangfit.solver.bounds import tier_bounds
+from gangfit.solver.classes import node_classes
 from gangfit.solver.engine import Budget, run
-from gangfit.solver.merged import Merged, merged
-from gangfit.solver.oracle import MODEL_LIMIT
+from gangfit.solver.local_search import LocalSearch
+from gangfit.solver.merged import Merged
 from gangfit.solver.problem import Problem
+from gangfit.solver.topology import DISTANCE, Topology
 
 SHARE = 0.5
 """Most of the remaining time that one tier may take."""
+SMALL = 500
+"""Counts of a merged model so small that CP-SAT is asked before any kernel is loaded."""
+LARGE = 60_000
+"""Counts of a merged model that CP-SAT would not get anywhere with in time."""
+BUILD = 4e-5
+"""Seconds to build the merged model, per count and level."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +47,13 @@ class Improvement:
     single: set[int] = field(default_factory=set)
     """Nodes kept apart because a class's counts could not be handed out."""
     sizes: dict[str, int] = field(default_factory=dict)
-    """Node classes and member variables of the last model built."""
+    """Sizes of the models built last, and work done."""
+    sources: dict[str, str] = field(default_factory=dict)
+    """Tier → what gave its bound: count, pattern, cut, gap or merged."""
+    seconds: dict[str, float] = field(default_factory=dict)
+    """Tier → wall time spent on it."""
+    small: int = SMALL
+    """As the constant; tests set it to 0."""
 
     def run(self) -> list[TierResult]:
         """Improve the assignment tier by tier."""
@@ -46,33 +61,88 @@ class Improvement:
         known = tier_bounds(self.problem, sorted(self.assignment))
         bounds = list(known)
         for tier, name in enumerate(names):
+            self.sources[name] = "count"
             value = tier_values(self.problem, self.assignment)[tier]
             if value > bounds[tier] and self.budget is not None:
+                started = time.perf_counter()
                 self.progress(f"{name}: {value}, bound {bounds[tier]}")
-                bounds[tier] = self._search(tier, bounds[tier])
+                bounds[tier] = self._close(tier, name, bounds[tier])
+                self.seconds[name] = time.perf_counter() - started
         # Search for a later tier may have improved an earlier one that was still open; its bound holds all the same.
         values = tier_values(self.problem, self.assignment)
         return [
-            TierResult(name, value, bound, None if value > bound else "bound" if bound == sure else "search")
-            for name, value, bound, sure in zip(names, values, bounds, known, strict=True)
+            TierResult(name, value, bound, None if value > bound else "search" if self._searched(name) else "bound")
+            for name, value, bound in zip(names, values, bounds, strict=True)
         ]
 
-    def _search(self, tier: int, bound: int) -> int:
-        """Minimise one tier with the earlier ones held; keeps the assignment if better. Returns a lower bound."""
+    def _searched(self, name: str) -> bool:
+        return self.sources[name] in ("cut", "gap", "merged")
+
+    def _value(self, tier: int) -> int:
+        return tier_values(self.problem, self.assignment)[tier]
+
+    def _close(self, tier: int, name: str, bound: int) -> int:
+        """Work on one tier with the earlier ones held; keeps the assignment if better. Returns a lower bound."""
+        counts = self._counts()
+        if counts <= self.small:
+            bound = self._merged(tier, name, bound, SHARE if tier > DISTANCE else SHARE / 4)
+        if self._value(tier) <= bound:
+            return bound
+        if tier <= DISTANCE:
+            bound = self._topology(tier, name, bound, counts)
+        else:
+            self._local(tier, bound)
+        if self._value(tier) > bound and counts <= LARGE:
+            bound = self._merged(tier, name, bound, SHARE)
+        return bound
+
+    def _counts(self) -> int:
+        """Member counts of the merged model, without building it."""
+        classes = node_classes(self.problem, sorted(self.assignment), self.single)
+        return sum(len(group.room) for group in classes)
+
+    def _topology(self, tier: int, name: str, bound: int, counts: int) -> int:
+        """The fast path of the two topology tiers."""
         assert self.budget is not None
-        while self.budget.remaining > 0:
-            model = merged(self.problem, sorted(self.assignment), self.single, spread=True)
-            self.sizes = {"classes": len(model.classes), "counts": len(model.members)}
-            if len(model.members) > MODEL_LIMIT:
+        topology = Topology(self.problem, self.assignment, tier, bound, self.budget, self.progress)
+        topology.close(SHARE if counts <= LARGE else 2 * SHARE - SHARE / 4)
+        self.assignment = topology.assignment
+        self.sizes |= topology.sizes
+        if topology.source != "count":
+            self.sources[name] = topology.source
+        return topology.bound
+
+    def _local(self, tier: int, bound: int) -> None:
+        """Local search for a later tier, the earlier ones held."""
+        assert self.budget is not None
+        search = LocalSearch(self.problem, self.assignment, self.budget.policy.seed)
+        search.search(tier, bound, 20_000, self.budget, self.budget.until(SHARE / 4))
+        if search.values < tier_values(self.problem, self.assignment):
+            self.assignment = search.record
+
+    def _merged(self, tier: int, name: str, bound: int, share: float) -> int:
+        """CP-SAT on the merged model, nodes split off until its counts can be handed out."""
+        assert self.budget is not None
+        until = self.budget.until(share)
+        while self.budget.remaining > 0 and not self.budget.past(until):
+            gangs = sorted(self.assignment)
+            classes = node_classes(self.problem, gangs, self.single)
+            counts = sum(len(group.room) for group in classes)
+            left = self.budget.remaining * self.budget.part(until, 1.0)
+            if counts > LARGE or BUILD * counts * len(self.problem.tree.levels) > left / 2:
                 return bound
+            model = Merged(self.problem, gangs, classes, spread=True)
+            self.sizes |= {"classes": len(model.classes), "counts": len(model.members)}
             values = tier_values(self.problem, self.assignment)
             self._hold(model, values, tier, bound)
-            outcome = run(model.model, self.budget, SHARE)
+            outcome = run(model.model, self.budget, self.budget.part(until, 1.0))
             if outcome.status == "infeasible":
                 # Nothing below the value we hold: it is the optimum.
+                self.sources[name] = "merged"
                 return values[tier]
-            if outcome.bound is not None:
-                bound = max(bound, min(outcome.bound, values[tier]))
+            if outcome.bound is not None and outcome.bound > bound:
+                bound = min(outcome.bound, values[tier])
+                self.sources[name] = "merged"
             if outcome.values is None:
                 return bound
             found, failed = model.decode(outcome.values, self.budget)
@@ -80,6 +150,7 @@ class Improvement:
                 better = tier_values(self.problem, found)
                 if better[: tier + 1] < values[: tier + 1]:
                     self.assignment = found
+                    self.sources[name] = "merged" if better[tier] == bound else self.sources[name]
                     return min(bound, better[tier])
                 return bound
             fresh = {int(n) for group in failed if group.size > 1 for n in group.nodes}

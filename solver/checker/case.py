@@ -11,7 +11,7 @@ from gangfit.models import Placement, Plan, Preemption, RunningGang, Snapshot
 from gangfit.solver.checker.cluster import Cluster, Occupancy, read_cluster
 from gangfit.solver.checker.room import Masks, Room, Wish, wish_of
 from gangfit.solver.checker.tenancy import Holdings, Tenancy, read_tenancy
-from gangfit.solver.checker.tree import Bools, Ints
+from gangfit.solver.checker.tree import Bools, Ints, coded
 
 
 class Case:
@@ -34,6 +34,8 @@ class Case:
         self.victims &= cluster.counted
         self.taken: Ints = self.placed.taken(cluster.asks, len(cluster.names))
         """What the plan takes, shape (resources, nodes)."""
+        self.counted: dict[tuple[Wish, int], dict[str, int]] = {}
+        """(wish, members where they matter) → counters of a blocked gang."""
 
     def _read_placements(self) -> Occupancy:
         """Triples of the known gangs on known nodes, gang index: rank."""
@@ -129,13 +131,29 @@ class Case:
         return Room(self.cluster, self.masks, np.maximum(self.space - self.taken, 0))
 
     @cached_property
-    def nodes_by_gang(self) -> dict[int, Ints]:
-        """Rank → distinct node indices, ascending, for every placed gang with a known node."""
-        nodes = len(self.cluster.names)
-        pairs = np.unique(self.placed.gang * nodes + self.placed.node)
-        gangs, starts = np.unique(pairs // nodes, return_index=True)
-        parts = np.split(pairs % nodes, starts[1:])
-        return {int(gang): part for gang, part in zip(gangs, parts, strict=False)}
+    def pairs(self) -> tuple[Ints, Ints]:
+        """Distinct (rank, node index) pairs with a member, by rank, then node."""
+        return self.placed.pairs(self.cluster.tree.partitions[-1])
+
+    @cached_property
+    def touched(self) -> Ints:
+        """Domains that each pending gang touches: shape (pending gangs, levels + 1), 0 for a gang that waits."""
+        gangs = len(self.cluster.pending)
+        columns = [
+            np.bincount(self.placed.pairs(partition)[0], minlength=gangs) for partition in self.cluster.tree.partitions
+        ]
+        return np.stack(columns, axis=1)
+
+    @cached_property
+    def alike(self) -> list[tuple[Wish, Ints]]:
+        """Every wish of a placed gang, with the positions in `pairs` that gangs of this wish have."""
+        if not self.wishes:
+            return []
+        wishes, numbers = coded(self.wishes)
+        of_pair = wishes[self.pairs[0]]
+        order = np.argsort(of_pair, kind="stable")
+        parts = np.split(order, np.searchsorted(of_pair[order], np.arange(1, len(numbers))))
+        return [(wish, part) for wish, part in zip(numbers, parts, strict=True) if len(part)]
 
 
 def _members_by_node(placement: Placement) -> dict[str, int]:

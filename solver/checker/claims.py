@@ -8,7 +8,7 @@ from gangfit.models import Quality, Tier, Violation
 from gangfit.solver.checker.case import Case
 from gangfit.solver.checker.fairness import fairness
 from gangfit.solver.checker.leaving import drains, starts
-from gangfit.solver.checker.tiers import domains_touched, intact_domains, tier_scales, tier_values
+from gangfit.solver.checker.tiers import intact_domains, tier_scales, tier_values
 
 TOLERANCE = 1e-9
 """How far a stated gap may be off."""
@@ -88,7 +88,7 @@ def _quality(case: Case) -> Iterator[Fault]:
     """Every stated quality belongs to one placed gang and equals the recomputed one."""
     if not case.plan.quality:
         return
-    touched = domains_touched(case)
+    touched = case.touched.tolist()
     seen: set[str] = set()
     for quality in case.plan.quality:
         rank = case.cluster.rank.get(quality.gang)
@@ -97,7 +97,7 @@ def _quality(case: Case) -> Iterator[Fault]:
         elif rank is not None and not case.admitted[rank]:
             yield quality.gang, f"quality lists gang {quality.gang!r}, which is not placed"
         elif rank is not None:
-            for message in _one_quality(case, quality, touched[rank].tolist()):
+            for message in _one_quality(case, quality, touched[rank]):
                 yield quality.gang, f"quality of gang {quality.gang!r}: {message}"
         seen.add(quality.gang)
 

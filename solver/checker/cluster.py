@@ -8,8 +8,8 @@ from itertools import chain
 
 import numpy as np
 
-from gangfit.models import Gang, Node, PendingGang, RunningGang, Snapshot, amounts
-from gangfit.solver.checker.tree import Bools, Ints, Tree, read_tree
+from gangfit.models import Gang, Node, PendingGang, RunningGang, Snapshot
+from gangfit.solver.checker.tree import Bools, Ints, Partition, Tree, read_tree
 
 CEILING = 2**40
 """Amounts saturate here. It is more than any capacity (at most 10¹⁰), and 2¹⁷ of it still fit an int64."""
@@ -44,6 +44,12 @@ class Occupancy:
             ask = ask[asking]
             np.add.at(row, self.node[asking], np.minimum(self.members[asking], CEILING // ask + 1) * ask)
         return result
+
+    def pairs(self, partition: Partition) -> tuple[Ints, Ints]:
+        """Distinct (gang index, domain id) pairs with a member in the domain, ascending."""
+        domains = len(partition.known)
+        pairs = np.unique(self.gang * domains + partition.domain[self.node])
+        return pairs // domains, pairs % domains
 
 
 @dataclass(frozen=True)
@@ -145,11 +151,16 @@ def read_cluster(snapshot: Snapshot) -> Cluster:
 
 def ask_rows(gangs: Sequence[Gang], resources: Sequence[str]) -> Ints:
     """Amount per member of every gang, shape (gangs, resources)."""
-    rows = np.zeros((len(gangs), len(resources)), dtype=np.int64)
-    for row, gang in zip(rows, gangs, strict=True):
-        ask = amounts(gang.request)
-        row[:] = [ask.get(resource) or 0 for resource in resources]
-    return rows
+    requests = [gang.request for gang in gangs]
+    columns = [
+        [one.gpus for one in requests],
+        [one.cpu_milli for one in requests],
+        [one.memory_mib for one in requests],
+    ]
+    for resource in resources[len(BUILT_IN) :]:
+        name = resource.removeprefix("resources.")
+        columns.append([one.resources.get(name, 0) for one in requests])
+    return np.array(columns, dtype=np.int64).T
 
 
 def limits(entries: Sequence[Node], named: Sequence[str]) -> Ints:

@@ -79,7 +79,7 @@ def starts(case: Case) -> Iterator[Fault]:
         rank = case.cluster.rank.get(placement.gang)
         if rank is None:
             continue
-        nodes = case.nodes_by_gang.get(rank, np.zeros(0, dtype=np.int64)).tolist()
+        nodes = case.pairs[1][case.pairs[0] == rank].tolist() if waits else []
         true = max((waits[node] for node in nodes if node in waits), default=None)
         if placement.starts_after_s != true:
             message = f"gang {placement.gang!r}: starts_after_s is {placement.starts_after_s}, recomputed {true}"

@@ -9,7 +9,7 @@ import numpy as np
 
 from gangfit.models import Gang, Taint, Toleration
 from gangfit.solver.checker.cluster import CEILING, Cluster
-from gangfit.solver.checker.tree import Bools, Ints
+from gangfit.solver.checker.tree import Bools, Ints, coded
 
 KEPT = 128
 """Arrays kept per kind; each has one value per node."""
@@ -35,7 +35,7 @@ def wish_of(cluster: Cluster, rank: int) -> Wish:
     gang: Gang = cluster.pending[rank]
     required = gang.topology.required
     level = None if required is None else cluster.tree.levels.index(required)
-    ask = tuple(int(amount) for amount in cluster.asks[rank])
+    ask = tuple(cluster.asks[rank].tolist())
     return Wish(frozenset(gang.selector.items()), gang.tolerations, gang.gpu_model, ask, level)
 
 
@@ -56,10 +56,9 @@ class Masks:
         self._cluster = cluster
         self._labels: dict[str, tuple[Ints, dict[str | None, int]]] = {}
         self._models = self._coded([node.gpu_model for node in cluster.entries])
-        distinct: dict[tuple[Taint, ...], int] = {}
-        ids = [distinct.setdefault(node.taints, len(distinct)) for node in cluster.entries]
+        taints, distinct = coded([node.taints for node in cluster.entries])
         self._taints = tuple(distinct)
-        self._taint_id = np.array(ids, dtype=np.int64)[cluster.entry]
+        self._taint_id = taints[cluster.entry]
         self.selector = lru_cache(KEPT)(self._selector)
         self.tolerated = lru_cache(KEPT)(self._tolerated)
         self.gpu_model = lru_cache(KEPT)(self._gpu_model)
@@ -67,8 +66,7 @@ class Masks:
 
     def _coded(self, values: list[str | None]) -> tuple[Ints, dict[str | None, int]]:
         """A code per node, shape (nodes,), from one value per entry; and value → code."""
-        codes: dict[str | None, int] = {}
-        by_entry = np.array([codes.setdefault(value, len(codes)) for value in values], dtype=np.int64)
+        by_entry, codes = coded(values)
         return by_entry[self._cluster.entry], codes
 
     def _selector(self, selector: frozenset[tuple[str, str]]) -> Bools:

@@ -30,6 +30,8 @@ def reference(case: Case) -> Iterator[Violation]:
     plan, cluster = case.plan, case.cluster
     for placement in plan.placements:
         yield from _unknown_gang(case, "placements", placement.gang)
+        if all(on_nodes.keys() <= cluster.index.keys() for on_nodes in placement.roles.values()):
+            continue
         nodes = dict.fromkeys(node for on_nodes in placement.roles.values() for node in on_nodes)
         for node in nodes:
             if node not in cluster.index:
@@ -132,11 +134,13 @@ def gpu_model(case: Case) -> Iterator[Violation]:
 def required_level(case: Case) -> Iterator[Violation]:
     """All members sit in one domain of the required level, and not in an unknown one."""
     tree = case.cluster.tree
-    for rank, nodes in case.nodes_by_gang.items():
+    ranks, all_nodes = case.pairs
+    for rank in _outside(case):
         gang = case.cluster.pending[rank]
-        if gang.topology.required is None:
-            continue
-        partition = tree.partitions[tree.levels.index(gang.topology.required)]
+        level = case.wishes[rank].level
+        assert level is not None
+        nodes = all_nodes[ranks == rank]
+        partition = tree.partitions[level]
         domains = np.unique(partition.domain[nodes])
         unknown = nodes[~partition.known[partition.domain[nodes]]]
         where = f"of level {gang.topology.required!r}"
@@ -176,11 +180,27 @@ def _not_whole(case: Case, gang: PendingGang) -> Iterator[str]:
         yield "is neither placed nor blocked, it has to be one of them"
 
 
+def _outside(case: Case) -> list[int]:
+    """Ranks of the gangs that sit in an unknown domain of their required level or in more than one."""
+    ranks, nodes = case.pairs
+    found: set[int] = set()
+    for wish, positions in case.alike:
+        if wish.level is not None:
+            partition = case.cluster.tree.partitions[wish.level]
+            rank, domain = ranks[positions], partition.domain[nodes[positions]]
+            moved = (rank[1:] == rank[:-1]) & (domain[1:] != domain[:-1])
+            found.update(rank[1:][moved].tolist(), rank[~partition.known[domain]].tolist())
+    return sorted(found)
+
+
 def _misplaced(case: Case, mask_of: Callable[[Wish], Bools]) -> Iterator[tuple[PendingGang, int]]:
-    """(gang, node index) wherever a placed gang sits on a node that its mask leaves out."""
-    for rank, nodes in case.nodes_by_gang.items():
-        for node in nodes[~mask_of(case.wishes[rank])[nodes]].tolist():
-            yield case.cluster.pending[rank], node
+    """(gang, node index) wherever a placed gang sits on a node that its mask leaves out, by rank, then node."""
+    ranks, nodes = case.pairs
+    wrong = np.zeros(len(nodes), dtype=np.bool_)
+    for wish, positions in case.alike:
+        wrong[positions] = ~mask_of(wish)[nodes[positions]]
+    for rank, node in zip(ranks[wrong].tolist(), nodes[wrong].tolist(), strict=True):
+        yield case.cluster.pending[rank], node
 
 
 def _listed(names: Iterable[str]) -> str:

@@ -26,7 +26,7 @@ def tier_values(case: Case) -> dict[str, int]:
 
 def tier_scales(case: Case) -> dict[str, int]:
     """What (value − bound) is divided by for the gap, for the tiers where that isn't the value."""
-    touched = domains_touched(case)
+    touched = case.touched
     weights = case.cluster.tree.weights
     distance = sum(weight * int(touched[:, level].sum()) for level, weight in enumerate(weights))
     return {"preferred": sum(int(touched[rank, level]) for rank, level in _preferring(case)), "distance": distance}
@@ -34,13 +34,13 @@ def tier_scales(case: Case) -> dict[str, int]:
 
 def preferred_level(case: Case) -> int:
     """Σ over admitted gangs with a preferred level of (domains of that level touched − 1)."""
-    touched = domains_touched(case)
+    touched = case.touched
     return sum(max(0, int(touched[rank, level]) - 1) for rank, level in _preferring(case))
 
 
 def tree_distance(case: Case) -> int:
     """Σ over admitted gangs and levels, node included, of weight × (domains touched − 1)."""
-    further = np.maximum(domains_touched(case) - 1, 0)
+    further = np.maximum(case.touched - 1, 0)
     return sum(weight * int(further[:, level].sum()) for level, weight in enumerate(case.cluster.tree.weights))
 
 
@@ -71,15 +71,6 @@ def intact_domains(case: Case) -> list[tuple[int, int]]:
     ]
 
 
-def domains_touched(case: Case) -> Ints:
-    """Domains that each pending gang touches: shape (pending gangs, levels + 1), 0 for a gang that waits."""
-    gangs = len(case.cluster.pending)
-    columns = [
-        np.bincount(_pairs(partition, case.placed)[0], minlength=gangs) for partition in case.cluster.tree.partitions
-    ]
-    return np.stack(columns, axis=1)
-
-
 def _preferring(case: Case) -> list[tuple[int, int]]:
     """(rank, level index) of the admitted gangs with a preferred level."""
     levels = case.cluster.tree.levels
@@ -90,16 +81,9 @@ def _preferring(case: Case) -> list[tuple[int, int]]:
     ]
 
 
-def _pairs(partition: Partition, occupancy: Occupancy) -> tuple[Ints, Ints]:
-    """Distinct (gang index, domain id) pairs with a member in the domain."""
-    domains = len(partition.known)
-    pairs = np.unique(occupancy.gang * domains + partition.domain[occupancy.node])
-    return pairs // domains, pairs % domains
-
-
 def _crossing(partition: Partition, occupancy: Occupancy) -> Ints:
     """Gangs with a member inside and a member outside, per domain."""
-    gang, domain = _pairs(partition, occupancy)
+    gang, domain = occupancy.pairs(partition)
     spread = np.bincount(gang)[gang] > 1 if len(gang) else np.zeros(0, dtype=np.bool_)
     return np.bincount(domain[spread], minlength=len(partition.known))
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -12,6 +13,7 @@ from gangfit.models import NODE_LEVEL, Snapshot
 
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
+T = TypeVar("T", bound=Hashable)
 
 
 @dataclass(frozen=True)
@@ -50,13 +52,18 @@ class Tree:
 
 def read_tree(snapshot: Snapshot, entry: Ints) -> Tree:
     """The tree of a snapshot; `entry` maps every single node to its entry in `snapshot.nodes`."""
-    distinct: dict[tuple[str | None, ...], int] = {}
-    paths = np.array([distinct.setdefault(node.path, len(distinct)) for node in snapshot.nodes], dtype=np.int64)
+    paths, distinct = coded([node.path for node in snapshot.nodes])
     path_of_node = paths[entry]
     named = [level.name for level in snapshot.topology.levels]
     partitions = [_partition(_prefix_codes(list(distinct), depth)[path_of_node]) for depth in range(1, len(named) + 1)]
     partitions.append(_partition(np.arange(len(entry), dtype=np.int64)))
     return Tree((*named, NODE_LEVEL), tuple(snapshot.topology.weights()), tuple(partitions))
+
+
+def coded(values: list[T]) -> tuple[Ints, dict[T, int]]:
+    """A code per value, equal for equal values, in the order of first appearance; and value → code."""
+    codes = {value: code for code, value in enumerate(dict.fromkeys(values))}
+    return np.array([*map(codes.__getitem__, values)], dtype=np.int64), codes
 
 
 def _prefix_codes(paths: Sequence[tuple[str | None, ...]], depth: int) -> Ints:

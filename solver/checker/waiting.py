@@ -9,6 +9,7 @@ import numpy as np
 from gangfit.models import Blocked, Reason, Violation
 from gangfit.solver.checker.case import Case
 from gangfit.solver.checker.cluster import CEILING
+from gangfit.solver.checker.room import Wish
 
 
 def admission(case: Case) -> Iterator[Violation]:
@@ -79,12 +80,21 @@ def true_counters(case: Case, rank: int) -> dict[str, int]:
 
     A node without any limit on what the gang asks counts as holding all its members.
     """
-    wish, masks = case.wishes[rank], case.masks
+    wish, members = case.wishes[rank], case.cluster.pending[rank].members
+    # Every node limits GPUs, so the members matter only to gangs that ask none.
+    alike = wish, 0 if wish.ask[0] else members
+    if alike not in case.counted:
+        case.counted[alike] = _counted(case, wish, members)
+    return case.counted[alike]
+
+
+def _counted(case: Case, wish: Wish, members: int) -> dict[str, int]:
+    masks = case.masks
     ready = case.cluster.ready
     selected = ready & masks.selector(wish.selector)
     tolerated = selected & masks.tolerated(wish.tolerations)
     held = case.alone.held(wish)
-    held[held >= CEILING] = case.cluster.pending[rank].members
+    held[held >= CEILING] = members
     left = [len(ready), *(int(np.count_nonzero(mask)) for mask in (ready, selected, tolerated))]
     allowed = masks.allowed(wish.selector, wish.tolerations, wish.gpu_model)
     left += [int(np.count_nonzero(allowed)), int(np.count_nonzero(held))]

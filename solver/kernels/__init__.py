@@ -1,0 +1,42 @@
+"""Compiled kernels: one self-contained file each, imported on first use, cached on disk.
+
+numba's cache key is a kernel's own source file, bytecode and signature, so a kernel imports nothing of ours.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import tempfile
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+NAMES = ("min_plus", "outside", "balanced", "ruin_recreate")
+"""Modules of this package; the entry point of each has the module's name."""
+
+
+@cache
+def kernel(module: str, name: str = "") -> Any:
+    """A kernel's entry point; compiles on the first call with no cache."""
+    _cache_directory()
+    return getattr(importlib.import_module(f"gangfit.solver.kernels.{module}"), name or module)
+
+
+@cache
+def _cache_directory() -> None:
+    """Point numba at a writable cache before its first import: beside the kernels, else in the user's cache folder."""
+    if "NUMBA_CACHE_DIR" in os.environ:
+        return
+    for place in (Path(__file__).parent / "__pycache__", Path.home() / ".cache" / "gangfit" / "kernels"):
+        try:
+            place.mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryFile(dir=place):
+                pass
+        except (OSError, RuntimeError):
+            continue
+        if place.parent != Path(__file__).parent:
+            os.environ["NUMBA_CACHE_DIR"] = str(place)
+        return
+    # Nowhere to write for good: a folder of this process, so that numba doesn't refuse to load.
+    os.environ["NUMBA_CACHE_DIR"] = tempfile.mkdtemp(prefix="gangfit-kernels-")

@@ -1,0 +1,53 @@
+"""The restricted master of the pattern bound: a linear program over patterns, solved by HiGHS, one thread."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+from highspy import _core
+
+FloatArray = npt.NDArray[np.float64]
+Column = tuple[float, tuple[int, ...], tuple[float, ...]]
+"""Cost, rows, coefficients."""
+
+
+class Master:
+    """min c·x, A·x ≥ lower, A·x ≤ upper, x ≥ 0, with columns that keep coming."""
+
+    def __init__(self, lower: FloatArray, upper: FloatArray, artificial: float) -> None:
+        # The plain core class: the Python wrapper prints a banner before it can be told not to.
+        self._solver = _core._Highs()
+        for option, value in (("output_flag", False), ("threads", 1), ("presolve", "off"), ("solver", "simplex")):
+            self._solver.setOptionValue(option, value)
+        rows = len(lower)
+        none = np.zeros(0, dtype=np.int32)
+        starts = np.zeros(rows, dtype=np.int32)
+        self._solver.addRows(rows, lower, upper, 0, starts, none, np.zeros(0))
+        needy = np.flatnonzero(lower > -np.inf)
+        self.add([(artificial, (int(row),), (1.0,)) for row in needy])
+
+    def add(self, columns: Sequence[Column]) -> None:
+        """More columns."""
+        if not columns:
+            return
+        count = len(columns)
+        index = np.array([row for _, rows, _ in columns for row in rows], dtype=np.int32)
+        value = np.array([v for _, _, values in columns for v in values], dtype=np.float64)
+        starts = np.cumsum([0, *(len(rows) for _, rows, _ in columns)], dtype=np.int32)[:-1]
+        cost = np.array([c for c, _, _ in columns], dtype=np.float64)
+        self._solver.addCols(count, cost, np.zeros(count), np.full(count, np.inf), len(index), starts, index, value)
+
+    def raise_lower(self, row: int, lower: float) -> None:
+        """A row's new lower limit."""
+        self._solver.changeRowBounds(row, lower, np.inf)
+
+    def solve(self, seconds: float | None) -> FloatArray | None:
+        """Row duals of an optimal basis, or None if HiGHS didn't get there (in so many seconds)."""
+        if seconds is not None:
+            self._solver.setOptionValue("time_limit", self._solver.getRunTime() + seconds)
+        self._solver.run()
+        if self._solver.getModelStatus() != _core.HighsModelStatus.kOptimal:
+            return None
+        return np.array(self._solver.getSolution().row_dual, dtype=np.float64)

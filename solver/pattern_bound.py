@@ -1,0 +1,207 @@
+"""The pattern bound: Dantzig–Wolfe decomposition over whole-gang patterns, certified in integers.
+
+Each gang picks one pattern (members per leaf); leaf capacities are the linking rows. At any prices λ ≥ 0 of the rows
+
+    Σ_gangs min over patterns (cost + λ · space taken) − λ · capacity
+
+is a lower bound (Lagrange); column generation looks for good prices (Dantzig and Wolfe, 1960; Lübbecke and Desrosiers,
+"Selected Topics in Column Generation", 2005). Floats only steer: prices are rounded to integers and the minimum is an
+exact integer min-plus recursion, so the bound stands whatever the linear program did.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from gangfit.solver.arrays import IntArray
+from gangfit.solver.assignment import Assignment
+from gangfit.solver.engine import Budget
+from gangfit.solver.leaves import Leaves
+from gangfit.solver.master import Column, FloatArray, Master
+from gangfit.solver.pricing import FAR, SCALE, PriceTable
+
+ROUNDS = 80
+"""Most rounds of column generation."""
+CHARGE = 0.005
+"""Deterministic seconds per round."""
+WIDTH = 8
+"""Patterns added per type and round, besides the best."""
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """Prices and what they prove."""
+
+    scaled: int
+    """Lower bound × SCALE on Σ weight × domains touched."""
+    bound: int
+    """Lower bound of the tier's value."""
+    price: IntArray
+    """(rows, leaves): integer price of a slot."""
+    discount: int
+    """What each vertex one level above the leaves is cheaper by, for the sake of the spine cut."""
+    rounds: int
+    optimal: bool
+    """Whether no pattern could improve the master any more."""
+
+
+@dataclass
+class PatternBound:
+    """Column generation over one leaf view."""
+
+    view: Leaves
+    spines: int = field(default=0, init=False)
+    """Valid lower bound on Σ over gangs of domains touched one level above the leaves; 0 for none."""
+    tables: list[PriceTable] = field(init=False)
+    best: Certificate | None = None
+    rounds: int = 0
+
+    def __post_init__(self) -> None:
+        self.tables = [PriceTable(self.view, cell) for cell in self.view.cells]
+        groups = int(self.view.group.max()) + 1 if len(self.view.group) else 0
+        rows, count = self.view.capacity.shape[0], len(self.view.types)
+        binds = np.zeros((rows, groups), dtype=np.int64)
+        upper = np.zeros((rows, groups), dtype=np.int64)
+        for row in range(rows):
+            np.maximum.at(binds[row], self.view.group, (self.view.capacity[row] >= 0).astype(np.int64))
+            np.add.at(upper[row], self.view.group, np.maximum(self.view.capacity[row], 0))
+        # A leaf whose own row can't bind may share a group with one whose row can, if a hash clashed: then keep both.
+        self._row = np.where(binds > 0, np.cumsum(binds.ravel()).reshape(binds.shape) - 1 + count, -1)
+        self._upper = upper
+        self._size = count + int(binds.sum())
+        lower = np.full(self._size + 1, -np.inf)
+        limit = np.full(self._size + 1, np.inf)
+        lower[:count] = [len(kind.gangs) for kind in self.view.types]
+        limit[self._row[self._row >= 0]] = upper[self._row >= 0]
+        lower[self._size] = self.spines
+        weights = max((sum(cell.weights) for cell in self.view.cells), default=1)
+        longest = max((kind.members for kind in self.view.types), default=1)
+        self._master = Master(lower, limit, float(4 * max(weights, 1) * longest))
+        self._known: set[tuple[int, bytes]] = set()
+
+    def require(self, spines: int) -> None:
+        """A better lower bound on the spines touched: a cut row of the master."""
+        if not len(self.view.forest.spines) or spines <= self.spines:
+            return
+        self.spines = spines
+        self._master.raise_lower(self._size, float(self.spines))
+
+    def start(self, assignment: Assignment) -> None:
+        """Offer a plan's spreads as patterns."""
+        columns = []
+        count = self.view.forest.leaves
+        for k, kind in enumerate(self.view.types):
+            for j in kind.gangs:
+                spread = assignment[j]
+                leaf = self.view.forest.leaf_of[spread.nodes]
+                amount = np.bincount(leaf, weights=spread.counts, minlength=count).astype(np.int64)
+                columns += self._column(k, amount)
+        self._master.add(columns)
+
+    def _column(self, kind: int, amount: IntArray) -> list[Column]:
+        key = (kind, amount.tobytes())
+        if key in self._known:
+            return []
+        self._known.add(key)
+        cell = self.view.types[kind].cell
+        at = np.flatnonzero(amount)
+        space = np.zeros(self._upper.shape, dtype=np.int64)
+        np.add.at(space.T, self.view.group[at], np.outer(amount[at], self.view.coefficient[:, cell]))
+        uses = (space > 0) & (self._row >= 0)
+        rows, values = self._row[uses].tolist(), space[uses].tolist()
+        touched = len(np.unique(self.view.forest.parent[at]))
+        cost = self.tables[cell].cost(amount)
+        return [(float(cost), (kind, *rows, self._size), (1.0, *map(float, values), float(touched)))]
+
+    def run(self, stop: int, budget: Budget, until: float = math.inf) -> Certificate | None:
+        """Generate columns until the bound reaches `stop`, prices are optimal, or time or rounds run out."""
+        for _ in range(ROUNDS):
+            if budget.past(until):
+                break
+            left = None if budget.policy.deterministic else min(until - time.monotonic(), budget.remaining)
+            budget.charge(CHARGE)
+            duals = self._master.solve(left)
+            if duals is None:
+                break
+            self.rounds += 1
+            price, discount = self.integer(duals)
+            fresh = self.certify(price, discount, duals)
+            assert self.best is not None
+            if self.best.bound >= stop or not fresh:
+                break
+            self._master.add(fresh)
+        return self.best
+
+    def integer(self, duals: FloatArray) -> tuple[IntArray, int]:
+        """Integer prices of the (row, leaf) pairs and of the spine cut from the master's duals."""
+        scaled = np.zeros(self._upper.shape, dtype=np.int64)
+        uses = self._row >= 0
+        scaled[uses] = np.maximum(np.rint(-duals[self._row[uses]] * SCALE), 0).astype(np.int64)
+        price = np.where(self.view.capacity >= 0, scaled[:, self.view.group], 0)
+        discount = int(max(0, round(float(duals[self._size]) * SCALE))) if self.spines else 0
+        return price, discount
+
+    def certify(self, price: IntArray, discount: int, duals: FloatArray | None = None) -> list[Column]:
+        """Evaluate integer prices; keeps the certificate if it is the best so far. Returns improving columns."""
+        total, columns = self._lagrange(price, discount, duals)
+        if self.best is None or total > self.best.scaled:
+            self.best = self._certificate(total, price, discount, not columns)
+        elif not columns:
+            self.best = replace(self.best, rounds=self.rounds, optimal=True)
+        return columns
+
+    def evaluate(self, price: IntArray, discount: int) -> Certificate:
+        """The certificate of given integer prices; the tables are left filled at them."""
+        total, _ = self._lagrange(price, discount, None)
+        return self._certificate(total, price, discount, False)
+
+    def _certificate(self, total: int, price: IntArray, discount: int, optimal: bool) -> Certificate:
+        bound = max(-(-total // SCALE) - self.view.constant, 0)
+        return Certificate(total, bound, price, discount, self.rounds, optimal)
+
+    def _lagrange(self, price: IntArray, discount: int, duals: FloatArray | None) -> tuple[int, list[Column]]:
+        """The Lagrangian bound (scaled), and with duals the patterns cheaper than the master pays."""
+        total = self.spines * discount - sum(
+            int(p) * int(c) for p, c in zip(price.ravel(), self.view.capacity.ravel(), strict=True) if p
+        )
+        per_cell = self.view.coefficient.T @ price
+        columns: list[Column] = []
+        for c, table in enumerate(self.tables):
+            table.fill(np.ascontiguousarray(per_cell[c]), discount)
+            for k, kind in enumerate(self.view.types):
+                if kind.cell != c:
+                    continue
+                homes, cost = table.homes(kind.members)
+                total += len(kind.gangs) * int(cost.min())
+                if duals is not None:
+                    columns += self._improving(k, table, homes, cost, float(duals[k]) * SCALE)
+        return total, columns
+
+    def _improving(self, kind: int, table: PriceTable, homes: IntArray, cost: IntArray, dual: float) -> list[Column]:
+        """Patterns cheaper than the master pays: the best, and the best inside each of the cheapest spines."""
+        tree = self.view.forest
+        members, required = self.view.types[kind].members, table.cell.required
+        columns: list[Column] = []
+        limit = dual - 1e-7 * SCALE - 2 * members
+        if required == self.view.problem.tree.named:
+            for at in np.argsort(cost, kind="stable")[:WIDTH].tolist():
+                if cost[at] < min(limit, FAR):
+                    amount = np.zeros(tree.leaves, dtype=np.int64)
+                    amount[homes[at]] = members
+                    columns += self._column(kind, amount)
+            return columns
+        for at in np.argsort(cost, kind="stable")[: WIDTH if required >= 0 else 1].tolist():
+            if cost[at] < min(limit, FAR):
+                columns += self._column(kind, table.spread(int(homes[at]), members))
+        spines = tree.spines
+        level = int(tree.level[spines[0]]) if len(spines) else -1
+        if level >= 0 and required <= level:
+            inside = table.inside(spines, members) + SCALE * sum(table.cell.weights[:level])
+            for at in np.argsort(inside, kind="stable")[:WIDTH].tolist():
+                if inside[at] < min(limit, FAR):
+                    columns += self._column(kind, table.spread(int(spines[at]), members))
+        return columns
