@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from gangfit.solver.assignment import Assignment, Spread
@@ -32,6 +32,8 @@ class Admission:
     """Whose turn it was, and why."""
     decided: dict[int, Decision]
     """Gang → how its question was settled; `limit` = undecided."""
+    late: frozenset[int] = frozenset()
+    """Gangs that start only when they are asked again."""
 
 
 @dataclass
@@ -66,8 +68,10 @@ def admit(problem: Problem, budget: Budget | None, progress: Callable[[str], Non
     loop = _Loop(problem, budget, progress, problem.order())
     while (gang := loop.order.next()) is not None:
         loop.consider(gang)
+    if loop.preemption.preemptors:
+        loop.ask_again()
     plans = {name: candidate.assignment for name, candidate in loop.candidates.items()}
-    return Admission(plans, loop.preemption, tuple(loop.steps), loop.decided)
+    return Admission(plans, loop.preemption, tuple(loop.steps), loop.decided, frozenset(loop.late))
 
 
 @dataclass
@@ -80,6 +84,7 @@ class _Loop:
     admitted: list[int] = field(default_factory=list)
     """In considered order."""
     steps: list[Step] = field(default_factory=list)
+    late: list[int] = field(default_factory=list)
     decided: dict[int, Decision] = field(default_factory=dict)
     candidates: dict[str, _Candidate] = field(init=False)
     alone: Alone = field(init=False)
@@ -103,6 +108,18 @@ class _Loop:
             self.admitted.append(gang)
             self.headroom.take(gang)
         self.order.settle(gang, yes)
+
+    def ask_again(self) -> None:
+        """Victims may have left more room than their takers needed: the refused are asked again, in free space."""
+        for gang in [step.gang for step in self.steps if step.gang not in self.admitted]:
+            how, yes = self._in_free_space(gang)
+            if yes:
+                self.admitted.append(gang)
+                self.late.append(gang)
+                self.headroom.take(gang)
+                self.order.add(gang)
+            if how == "limit" or yes:
+                self.decided[gang] = "limit" if self.decided[gang] == "limit" else how
 
     def _in_free_space(self, gang: int) -> tuple[Decision, bool]:
         """Beside all admitted, without losses beyond those of their victims."""
@@ -182,20 +199,24 @@ class _Loop:
             candidate.assignment, candidate.space = dict(assignment), Space.after(reduced, assignment)
 
 
-def fill_leftover(problem: Problem, assignment: Assignment, admission: Admission) -> Assignment:
-    """Undecided gangs that fit the space a plan leaves, and their tenants' limits, start after all.
-
-    Returns the assignment with the first such gang in considered order added, or the same assignment.
-    """
+def fill_leftover(problem: Problem, assignment: Assignment, admission: Admission) -> tuple[Assignment, Admission]:
+    """Undecided gangs that fit the space a plan leaves, and their tenants' limits, start after all."""
+    undecided = [step.gang for step in admission.steps if admission.decided[step.gang] == "limit"]
+    waiting = [gang for gang in undecided if gang not in assignment]
+    if not waiting:
+        return assignment, admission
     space = Space.after(problem.without(admission.preemption.victims), assignment)
+    back = given_back(problem, admission.preemption.victims)
     order = problem.order()
-    while (gang := order.next()) is not None:
-        starts = gang in assignment
-        if not starts and admission.decided.get(gang) == "limit":
-            within = order.within_limit(gang, given_back(problem, admission.preemption.victims))
-            offers = (place_one(space.problem, space, place, gang) for place in PLACES.values()) if within else iter(())
-            spread = next((s for s in offers if s is not None), None)
-            if spread is not None:
-                return {**assignment, gang: spread}
-        order.settle(gang, starts)
-    return assignment
+    for gang in assignment:
+        order.add(gang)
+    filled, late = dict(assignment), set(admission.late)
+    for gang in waiting:
+        offers = (place_one(space.problem, space, place, gang) for place in PLACES.values())
+        spread = next((s for s in offers if s is not None), None) if order.within_limit(gang, back) else None
+        if spread is not None:
+            filled[gang] = spread
+            space.take(gang, spread)
+            order.add(gang)
+            late.add(gang)
+    return filled, replace(admission, late=frozenset(late))

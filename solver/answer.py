@@ -16,7 +16,7 @@ from gangfit.models import (
     Stats,
     Tier,
 )
-from gangfit.solver.admission import Admission, Decision
+from gangfit.solver.admission import Admission
 from gangfit.solver.arrays import IntArray
 from gangfit.solver.assignment import Assignment, considered, intact_domains, touched
 from gangfit.solver.drain import preempted, starts_after
@@ -36,9 +36,9 @@ def answer(
 ) -> Plan:
     """The plan of an assignment."""
     counts = touched(problem, assignment)
-    steps = considered(problem, assignment)
-    order = [step.gang for step in steps]
-    gangs = [j for j in order if j in assignment]
+    steps = considered(problem, assignment, admitted.late)
+    order = [step.gang for step in steps[: len(problem.gangs)]]
+    gangs = [*(j for j in order if j in assignment and j not in admitted.late), *(s.gang for s in steps[len(order) :])]
     preemption = admitted.preemption
     undecided = {j for j, how in admitted.decided.items() if how == "limit"}
     waits = starts_after(problem, assignment, preemption.victims)
@@ -50,7 +50,10 @@ def answer(
         placements=tuple(_placement(problem, assignment, j, waits.get(j)) for j in gangs),
         preemptions=preempted(problem, gangs, assignment, preemption) if preemption.victims else (),
         blocked=tuple(reasons.explain(j, j in undecided) for j in order if j not in assignment),
-        considered=tuple(_step(problem, step, step.gang in assignment, admitted.decided[step.gang]) for step in steps),
+        considered=tuple(
+            _step(problem, step, step.gang in gangs and (i >= len(order) or step.gang not in admitted.late), admitted)
+            for i, step in enumerate(steps)
+        ),
         fairness=_fairness(problem, gangs, preemption),
         quality=tuple(_quality(problem, counts, j) for j in gangs),
         fragmentation=_fragmentation(problem, assignment),
@@ -59,13 +62,13 @@ def answer(
     )
 
 
-def _step(problem: Problem, step: Step, admitted: bool, decided: Decision) -> Considered:
+def _step(problem: Problem, step: Step, starts: bool, admitted: Admission) -> Considered:
     return Considered(
         gang=problem.gangs[step.gang].name,
-        admitted=admitted,
+        admitted=starts,
         group=step.group,
         share=float(step.share),
-        decided_by=decided,
+        decided_by=admitted.decided[step.gang],
     )
 
 

@@ -30,13 +30,16 @@ Assignment = dict[int, Spread]
 """Gang index → spread; gangs that wait are absent."""
 
 
-def considered(problem: Problem, admitted: Container[int]) -> list[Step]:
-    """Whose turn it was, gang by gang, given which gangs were admitted."""
+def considered(problem: Problem, admitted: Container[int], late: Collection[int] = ()) -> list[Step]:
+    """Whose turn it was, gang by gang, given which gangs were admitted; then those that start when asked again."""
     order = problem.order()
     steps = []
     while (gang := order.next()) is not None:
         steps.append(order.step(gang))
-        order.settle(gang, gang in admitted)
+        order.settle(gang, gang in admitted and gang not in late)
+    for gang in sorted(late, key=[step.gang for step in steps].index):
+        steps.append(order.step(gang))
+        order.add(gang)
     return steps
 
 

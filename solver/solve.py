@@ -56,7 +56,7 @@ def solve(snapshot: Snapshot, *, search: bool = True, on_progress: Callable[[str
         before = rank(problem, assignment)
         improvement = _improvement(problem, assignment, admitted, budget, progress)
         results = improvement.run()
-        assignment = fill_leftover(problem, improvement.assignment, admitted)
+        assignment, admitted = fill_leftover(problem, improvement.assignment, admitted)
         if len(assignment) == len(improvement.assignment):
             break
         # More gangs start than the tiers were solved for: their bounds are no longer about this plan.
@@ -89,7 +89,9 @@ def _improvement(
     preemption = admitted.preemption
     if not preemption.victims:
         return Improvement(problem, assignment, budget, progress)
-    gangs = [step.gang for step in considered(problem, assignment) if step.gang in assignment]
+    order = [step.gang for step in considered(problem, assignment, admitted.late)]
+    gangs = [j for j in order[: len(problem.gangs)] if j in assignment and j not in admitted.late]
+    gangs += order[len(problem.gangs) :]
     return ContestedImprovement(problem, gangs, preemption, assignment, budget, progress)
 
 

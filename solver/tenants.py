@@ -170,11 +170,14 @@ class Order:
         tenant = int(self._tenant_of[gang])
         assert self._queue[tenant][-1] == gang
         self._queue[tenant].pop()
-        for t in self.tenants.chain(tenant):
-            if admitted:
-                self.use[t] += self._total[gang]
+        if admitted:
+            self.add(gang)
         for t in self.tenants.chain(tenant):
             self._refresh(t)
+
+    def add(self, gang: int) -> None:
+        """The gang starts."""
+        self.use[list(self.tenants.chain(int(self._tenant_of[gang])))] += self._total[gang]
 
     def _best(self, children: list[int]) -> tuple[Key, int] | None:
         return min((offer for t in children if (offer := self._offer[t]) is not None), default=None)

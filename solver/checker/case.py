@@ -72,6 +72,15 @@ class Case:
         return frozenset(entry.gang for entry in self.plan.blocked if entry.reason == "undecided")
 
     @cached_property
+    def late(self) -> tuple[int, ...]:
+        """Ranks of placed gangs that started only when they were asked again: listed twice in `considered`."""
+        names = [entry.gang for entry in self.plan.considered]
+        seen: set[str] = set()
+        again = [name for name in names if name in seen or seen.add(name)]  # type: ignore[func-returns-value]
+        ranks = [self.cluster.rank[name] for name in dict.fromkeys(again) if name in self.cluster.rank]
+        return tuple(rank for rank in ranks if self.admitted[rank])
+
+    @cached_property
     def preempted(self) -> list[tuple[Preemption, RunningGang]]:
         """Preemptions of known running gangs, each gang once."""
         cluster = self.cluster

@@ -138,7 +138,7 @@ def _holdings_at_start(case: Case) -> dict[str, Holdings]:
         holdings.add(case.cluster.running_gangs[index], -1)
     for turn in considered(case):
         gang = case.cluster.pending[turn.rank]
-        if case.admitted[turn.rank]:
+        if case.admitted[turn.rank] and turn.rank not in case.late:
             holdings.add(gang)
             if gang.name in takers:
                 result[gang.name] = holdings.copy()

@@ -39,14 +39,15 @@ def considered_order(case: Case) -> Iterator[Violation]:
             message = f"considered: entry {position} is {found}, in considered order it is {wanted}"
             yield Violation(rule="considered_order", message=message)
             break
-        for message in _untrue(case, stated[position], turns[position]):
+        late = position >= len(pending)
+        for message in _untrue(case, stated[position], turns[position], late):
             gang = stated[position].gang
             yield Violation(rule="considered_order", gang=gang, message=f"considered: gang {gang!r} {message}")
 
 
-def _untrue(case: Case, entry: Considered, turn: Turn) -> Iterator[str]:
+def _untrue(case: Case, entry: Considered, turn: Turn, late: bool) -> Iterator[str]:
     """What is wrong with one step, as the end of a sentence."""
-    placed = bool(case.admitted[turn.rank])
+    placed = bool(case.admitted[turn.rank]) and (late or turn.rank not in case.late)
     if entry.admitted != placed:
         yield f"has admitted {entry.admitted}, it is {'placed' if placed else 'not placed'}"
     if entry.group != GROUPS[turn.group]:
@@ -56,10 +57,14 @@ def _untrue(case: Case, entry: Considered, turn: Turn) -> Iterator[str]:
 
 
 def considered(case: Case) -> Iterator[Turn]:
-    """Every pending gang in considered order, given which of them the plan admits."""
+    """Every pending gang in considered order, given which of them the plan admits, then those asked again."""
     filling = _Filling(case)
+    order = []
     while (turn := filling.turn()) is not None:
+        order.append(turn.rank)
         yield turn
+    for rank in sorted(case.late, key=order.index):
+        yield filling.again(rank)
 
 
 Key = tuple[int, int, bool, Fraction, int]
@@ -95,9 +100,18 @@ class _Filling:
         held = self._use.held[tenant]
         turn = Turn(rank, self._tenancy.group(tenant, held, self._asked[rank]), self._tenancy.dominant(held))
         self._queue[tenant].popleft()
-        if self._case.admitted[rank]:
+        if self._case.admitted[rank] and rank not in self._case.late:
             self._use.add(gang)
         self._offer(tenant)
+        return turn
+
+    def again(self, rank: int) -> Turn:
+        """The second turn of a gang that starts then."""
+        gang = self._case.cluster.pending[rank]
+        tenant = self._tenancy.index[gang.tenant]
+        held = self._use.held[tenant]
+        turn = Turn(rank, self._tenancy.group(tenant, held, self._asked[rank]), self._tenancy.dominant(held))
+        self._use.add(gang)
         return turn
 
     def _offer(self, leaf: int) -> None:

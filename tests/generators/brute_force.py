@@ -311,7 +311,7 @@ class Round:
         return result
 
     def admission(self) -> tuple[tuple[str, ...], tuple[str, ...], frozenset[str]]:
-        """Considered gangs in order; the admitted ones of them; and those that needed victims when they were asked."""
+        """Considered gangs in order; the admitted ones, those asked again last; and those that needed victims."""
         considered: tuple[str, ...] = ()
         admitted: tuple[str, ...] = ()
         takers: frozenset[str] = frozenset()
@@ -325,6 +325,10 @@ class Round:
             elif self.with_victims(gang, admitted, takers, budget):
                 admitted += (gang,)
                 takers |= {gang}
+        self.at_first = admitted
+        for gang in [name for name in considered if name not in admitted] if takers else []:
+            if self.free_space(gang, admitted, takers, self.cheapest(admitted, takers)):
+                admitted += (gang,)
         return considered, admitted, takers
 
     def cheapest(self, admitted: tuple[str, ...], takers: frozenset[str]) -> Cost:
@@ -351,7 +355,15 @@ class Round:
         cheapest = self.cheapest(admitted, takers)
         victim_sets = [v for v in self.victim_sets() if self.cost(v) == cheapest and self.lawful(admitted, takers, v)]
         best = min(self.tiers(plan, v) for v in victim_sets for plan in self.plans(admitted, self.space(v)))
-        return (*(-(name in admitted) for name in considered), *cheapest[0], cheapest[1], *best)
+        first = [name for name in considered if name in self.at_first]
+        again = [name for name in considered if name not in first]
+        return (
+            *(-(name in first) for name in considered),
+            *(-(name in admitted) for name in again),
+            *cheapest[0],
+            cheapest[1],
+            *best,
+        )
 
     def tiers(self, plan: Plan, victims: frozenset[str] = frozenset()) -> tuple[int, ...]:
         """Values of the tiers after lost_progress; smaller is better."""

@@ -20,7 +20,10 @@ def solver_vector(snapshot: Snapshot, exact: Round) -> tuple[int, ...]:
     assert report.ok, report.violations
     values = {tier.name: tier.value for tier in plan.tiers[1:]}
     lost = [values.pop(f"lost.p{priority}", 0) for priority in exact.priorities]
-    return (*(-step.admitted for step in plan.considered), *lost, *values.values())
+    turns, again = plan.considered[: len(snapshot.pending)], plan.considered[len(snapshot.pending) :]
+    started = {step.gang for step in again}
+    refused = [step.gang for step in turns if not step.admitted]
+    return (*(-step.admitted for step in turns), *(-(name in started) for name in refused), *lost, *values.values())
 
 
 class TestExact:
