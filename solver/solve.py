@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from gangfit.models import Plan, Snapshot, Stats
 from gangfit.solver.admission import Admission, admit, fill_leftover
 from gangfit.solver.answer import answer
-from gangfit.solver.assignment import Assignment, Spread, considered, rank, tier_names, tier_values
+from gangfit.solver.assignment import Assignment, considered, rank, tier_names, tier_values
 from gangfit.solver.checker import check
 from gangfit.solver.contested import ContestedImprovement
 from gangfit.solver.engine import Budget
@@ -112,22 +112,25 @@ class Row:
 
 
 def compare(snapshot: Snapshot, on_progress: Callable[[str], None] | None = None) -> list[Row]:
-    """The solver and every greedy strategy on one snapshot, the solver first."""
+    """The solver and every greedy strategy on one snapshot, the solver first. Greedy strategies preempt nobody."""
     started = time.perf_counter()
     plan = solve(snapshot, on_progress=on_progress)
     seconds = time.perf_counter() - started
-    problem = encode(snapshot)
-    index = {gang.name: j for j, gang in enumerate(problem.gangs)}
-    node = {name: n for n, name in enumerate(problem.node_names)}
-    placed = {index[p.gang]: Spread.of({node[n]: c for n, c in p.nodes().items()}) for p in plan.placements}
-    rows = [_row(problem, "solver", placed, seconds, plan.status == "optimal")]
+    values = {tier.name: tier.value for tier in plan.tiers}
+    turns = plan.considered[: len(snapshot.pending)]
+    vector = (*(-turn.admitted for turn in turns), *(v for name, v in values.items() if not _of_victims(name)))
+    rows = [Row("solver", vector, values, seconds, plan.status == "optimal")]
     for name, strategy in STRATEGIES.items():
         started = time.perf_counter()
-        assignment = strategy(encode(snapshot))
-        rows.append(_row(problem, name, assignment, time.perf_counter() - started, False))
+        problem = encode(snapshot)
+        assignment = strategy(problem)
+        seconds = time.perf_counter() - started
+        own = dict(zip(tier_names(problem), tier_values(problem, assignment), strict=True))
+        values = {"admission": len(assignment), "broken": 0, **own}
+        turned = rank(problem, assignment)
+        rows.append(Row(name, (*turned[: len(turns)], len(assignment), *turned[len(turns) :]), values, seconds, False))
     return rows
 
 
-def _row(problem: Problem, name: str, assignment: Assignment, seconds: float, proven: bool) -> Row:
-    values = dict(zip(tier_names(problem), tier_values(problem, assignment), strict=True))
-    return Row(name, rank(problem, assignment), {"admission": len(assignment), **values}, seconds, proven)
+def _of_victims(tier: str) -> bool:
+    return tier == "broken" or tier.startswith("lost.")
