@@ -8,7 +8,7 @@ import re
 from gangfit.models.scalars import MAX_NODES
 
 _BRACKET = re.compile(r"\[([^\[\]]*)\]")
-_RANGE = re.compile(r"(\d+)(?:-(\d+))?")
+_RANGE = re.compile(r"([0-9]+)(?:-([0-9]+))?")
 
 
 def expand(name: str) -> list[str]:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import gc
+import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cached_property
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, JsonValue, model_validator
+from pydantic import Field, JsonValue, field_validator, model_validator
 
 from gangfit.models.gang import PendingGang, RunningGang
 from gangfit.models.hostlist import expand
@@ -171,6 +172,13 @@ class Snapshot(Frozen):
         """Single names of every entry of `nodes`, hostlists expanded."""
         return tuple(tuple(expand(node.name)) for node in self.nodes)
 
+    @field_validator("meta")
+    @classmethod
+    def _finite(cls, meta: dict[str, JsonValue]) -> dict[str, JsonValue]:
+        if not _is_finite(meta):
+            raise ValueError("NaN and infinity aren't JSON")
+        return meta
+
     @model_validator(mode="after")
     def _consistent(self) -> Self:
         validate_snapshot(self)
@@ -199,3 +207,12 @@ def _collector_paused() -> Iterator[None]:
     finally:
         if enabled:
             gc.enable()
+
+
+def _is_finite(value: JsonValue) -> bool:
+    """Whether no number in a JSON value is NaN or infinite."""
+    if isinstance(value, float):
+        return math.isfinite(value)
+    if isinstance(value, list):
+        return all(map(_is_finite, value))
+    return all(map(_is_finite, value.values())) if isinstance(value, dict) else True

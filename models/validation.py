@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from gangfit.models.snapshot import Node, Share, Snapshot, Used
 
 MAX_FAULTS = 100
+MAX_DEMAND = 2**40
+"""What all gangs together ask of one resource stays below."""
 Location = tuple[str | int, ...]
 
 
@@ -45,6 +47,7 @@ def validate_snapshot(snapshot: Snapshot) -> None:
     _tenants(snapshot, faults)
     _gangs(snapshot, faults)
     _placements(snapshot, names, faults)
+    _demand(snapshot, faults)
     faults.raise_if_any()
     if snapshot.policy.overcommit == "reject":
         _overcommit(snapshot, names, faults)
@@ -182,15 +185,18 @@ def _gangs(snapshot: Snapshot, faults: _Faults) -> None:
                         level,
                         f"unknown level {level!r}; known: {_listed(levels)}",
                     )
-            total = gang.members * max(
-                gang.request.gpus,
-                gang.request.cpu_milli,
-                gang.request.memory_mib,
-                *gang.request.resources.values(),
-                0,
-            )
-            if total > 2**52:
-                faults.add((group, i, "members"), gang.members, f"members × request is {total}; the limit is {2**52}")
+
+
+def _demand(snapshot: Snapshot, faults: _Faults) -> None:
+    """All gangs together ask less of every resource than the solver takes for unlimited."""
+    total: Counter[str] = Counter()
+    for gang in (*snapshot.running, *snapshot.pending):
+        for resource, amount in amounts(gang.request).items():
+            total[resource] += gang.members * (amount or 0)
+    for resource, amount in total.items():
+        if amount >= MAX_DEMAND:
+            message = f"the gangs ask {amount} of {resource} in all; the limit is {MAX_DEMAND - 1}"
+            faults.add(("pending",), amount, message)
 
 
 def _placements(snapshot: Snapshot, names: dict[str, int], faults: _Faults) -> None:
@@ -224,7 +230,7 @@ def amounts(source: Request | Used | Node | Share) -> dict[str, int | None]:
 def _overcommit(snapshot: Snapshot, names: dict[str, int], faults: _Faults) -> None:
     for node, resource, taken, capacity in overcommitted(snapshot, names):
         faults.add(
-            ("nodes", names[node], resource),
+            ("nodes", names[node], *resource.split(".", 1)),
             taken,
             f"node {node!r}: running gangs and `used` take {taken} of {resource}, it has {capacity}; "
             "policy.overcommit 'clamp' would take the node as full",

@@ -40,11 +40,25 @@ def solve(snapshot: Snapshot, *, search: bool = True, on_progress: Callable[[str
     """One round: which pending gangs start where, how good that provably is, and why the rest waits.
 
     `search=False` never touches CP-SAT and returns the best greedy plan with its bounds. `on_progress` gets one line
-    per step. Every plan has passed the checker; a plan that hasn't raises InvalidPlanError.
+    per step. Every plan has passed the checker; a plan that hasn't raises InvalidPlanError. A search that fails costs
+    its proofs: the answer is the greedy plan, and a warning says so.
     """
     progress = on_progress or (lambda line: None)
+    if not search:
+        return _round(snapshot, None, progress)
+    try:
+        return _round(snapshot, Budget(snapshot.policy), progress)
+    except InvalidPlanError:
+        raise
+    except (RuntimeError, MemoryError, OverflowError) as error:
+        plan = _round(snapshot, None, progress)
+        warning = f"the search failed ({type(error).__name__}: {error}); this is the greedy plan"
+        return plan.model_copy(update={"warnings": (*plan.warnings, warning)})
+
+
+def _round(snapshot: Snapshot, budget: Budget | None, progress: Callable[[str], None]) -> Plan:
+    """The pipeline; without a budget nothing is searched."""
     clock = Clock()
-    budget = Budget(snapshot.policy) if search else None
     problem = encode(snapshot)
     clock.lap("encode")
     progress(f"{len(problem.node_names)} nodes, {len(problem.gangs)} pending gangs")
