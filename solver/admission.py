@@ -70,6 +70,7 @@ def admit(problem: Problem, budget: Budget | None, progress: Callable[[str], Non
         loop.consider(gang)
     if loop.preemption.preemptors:
         loop.ask_again()
+        loop.settle()
     plans = {name: candidate.assignment for name, candidate in loop.candidates.items()}
     return Admission(plans, loop.preemption, tuple(loop.steps), loop.decided, frozenset(loop.late))
 
@@ -128,6 +129,7 @@ class _Loop:
         if self.headroom.rules_out(gang) or not (within or preempting):
             return "bound", False
         if within and self._offers(gang):
+            self.preemption.cuts = []
             return "greedy", True
         if not preempting:
             if not self.alone.fits(gang):
@@ -136,9 +138,11 @@ class _Loop:
             answer = fits(self.problem, [*self.admitted, gang], self.budget)
         else:
             self.progress(f"admission: asking CP-SAT about {self.problem.gangs[gang].name!r} beside victims")
-            answer = fits_with_victims(self.problem, [*self.admitted, gang], self.preemption, False, self.budget)
+            gangs = [*self.admitted, gang]
+            answer, cuts = fits_with_victims(self.problem, gangs, self.preemption, False, self.budget)
+            if answer.verdict == "yes":
+                self.preemption.victims, self.preemption.cuts = answer.victims, cuts
         if answer.verdict == "yes":
-            self.preemption.victims = answer.victims
             self._restart(answer.assignment)
         return ("limit" if answer.verdict == "limit" else "search"), answer.verdict == "yes"
 
@@ -177,20 +181,44 @@ class _Loop:
         if self.budget is None:
             return "limit", False
         self.progress(f"admission: asking CP-SAT for victims of {self.problem.gangs[gang].name!r}")
-        answer = fits_with_victims(self.problem, gangs, self.preemption, True, self.budget)
+        answer, cuts = fits_with_victims(self.problem, gangs, self.preemption, True, self.budget)
         if answer.verdict != "yes":
             return ("limit" if answer.verdict == "limit" else "search"), False
-        return "search", self._preempt(gangs, preemptors, answer, headroom)
+        return "search", self._preempt(gangs, preemptors, answer, cuts, headroom)
 
-    def _preempt(self, gangs: list[int], preemptors: frozenset[int], answer: Answer, headroom: Headroom) -> bool:
+    def _preempt(
+        self,
+        gangs: list[int],
+        preemptors: frozenset[int],
+        answer: Answer,
+        cuts: list[frozenset[int]],
+        headroom: Headroom,
+    ) -> bool:
         assert self.budget is not None
-        cheapest = cheapest_victims(self.problem, gangs, preemptors, answer, self.preemption.cuts, self.budget)
+        cheapest = cheapest_victims(self.problem, gangs, preemptors, answer, cuts, self.budget)
         if cheapest is None:
             return False
         assignment, self.preemption = cheapest
         self._restart(assignment)
         self.headroom = headroom
         return True
+
+    def settle(self) -> None:
+        """The cheapest victims once all gangs are admitted: others may be lawful now, where gangs reclaim."""
+        preemption = self.preemption
+        reclaims = self.problem.snapshot.policy.preemption.across == "reclaim"
+        if not preemption.victims or not reclaims or self.budget is None or self.admitted[-1] in preemption.preemptors:
+            return
+        assignment = next(iter(self.candidates.values())).assignment
+        answer = Answer("yes", dict(assignment), preemption.victims)
+        cheapest = cheapest_victims(
+            self.problem, self.admitted, preemption.preemptors, answer, preemption.cuts, self.budget, preemption
+        )
+        if cheapest is not None:
+            changed = cheapest[1].victims != preemption.victims
+            self.preemption = cheapest[1]
+            if changed:
+                self._restart(cheapest[0])
 
     def _restart(self, assignment: Assignment) -> None:
         """Every candidate goes on from a plan of the oracle."""

@@ -11,7 +11,7 @@ from gangfit.solver.bounds import tier_bounds
 from gangfit.solver.engine import Budget
 from gangfit.solver.joint import candidates
 from gangfit.solver.merged import Merged
-from gangfit.solver.oracle import Preemption, ask, joint, needed
+from gangfit.solver.oracle import Preemption, ask, joint, losses, needed
 from gangfit.solver.problem import Problem
 from gangfit.solver.rights import rights
 from gangfit.solver.tiers import Improvement, TierResult
@@ -80,6 +80,7 @@ class ContestedImprovement:
                 self.preemption.cuts.append(enough)
                 continue
             self.assignment, self.preemption.victims = answer.assignment, answer.victims
+            self.preemption.lost = losses(self.problem, answer.victims, self.preemption.lost)
             return min(bound, found[tier])
 
     def _model(self, tier: int, values: tuple[int, ...], bound: int, single: set[int]) -> Merged:

@@ -15,7 +15,7 @@ from gangfit.solver.assignment import Assignment
 from gangfit.solver.oracle import Preemption
 from gangfit.solver.problem import Problem
 from gangfit.solver.rights import Right, claims, rights
-from gangfit.solver.victims import saves_in_grace
+from gangfit.solver.victims import saves_in_grace, write_s
 
 
 def preempted(
@@ -23,7 +23,7 @@ def preempted(
 ) -> tuple[Preempted, ...]:
     """One entry per victim, by name; `gangs` are the admitted ones in considered order."""
     held = rights(problem, gangs, preemption.preemptors)
-    claimed = claims(problem, gangs, held, preemption.victims)
+    claimed = claims(problem, held, preemption.victims)
     result = []
     for v in sorted(preemption.victims):
         entitled = [right for right in held if right.own[v]] or [held[i] for i in claimed[v]]
@@ -57,9 +57,7 @@ def drain(snapshot: Snapshot, victim: RunningGang, lost: int) -> Drain:
     checkpoint, now = victim.checkpoint, snapshot.time_s
     saved, resume = None, checkpoint.last_s if checkpoint is not None else None
     if checkpoint is not None and saves_in_grace(victim):
-        assert checkpoint.bytes is not None
-        assert checkpoint.write_gbps is not None
-        saved, resume = now + math.ceil(checkpoint.bytes / (checkpoint.write_gbps * 1e9)), now
+        saved, resume = now + math.ceil(write_s(checkpoint)), now
     return Drain(stop_s=now, saved_by_s=saved, kill_s=now + victim.grace_s, resume_from_s=resume, lost_gpu_s=lost)
 
 
@@ -80,9 +78,10 @@ def starts_after(problem: Problem, assignment: Assignment, victims: Collection[i
             if gang.phase == "terminating":
                 now[n] -= count * asks
             ends[n] = max(ends.get(n, 0), end)
+    taken = np.zeros_like(now)
     for gang_index, spread in assignment.items():
-        now[spread.nodes] -= spread.counts[:, None] * problem.request[gang_index]
-    short = {n for n in ends if (now[n] < 0).any()}
+        taken[spread.nodes] += spread.counts[:, None] * problem.request[gang_index]
+    short = {n for n in ends if ((taken[n] > np.maximum(now[n], 0)) & (taken[n] > 0)).any()}
     waits = {
         j: max((ends[n] for n in spread.nodes.tolist() if n in short), default=0) for j, spread in assignment.items()
     }

@@ -130,11 +130,16 @@ class Joint(Merged):
                 self.model.add_bool_or([e.negated(), *claims])
 
     def _claimants(self, v: int) -> list[int]:
-        """Rights by which a victim may be reclaimed; of one tenant and set of resources the first is the widest."""
-        seen: set[tuple[int, bytes]] = set()
+        """Rights by which a victim may be reclaimed; of alike ones of one tenant the first is the widest.
+
+        Alike: they ask the same resources, and the victim's tenants admitted nothing in between.
+        """
+        seen: set[tuple[int, bytes, bytes]] = set()
+        tenants, owner = self.problem.tenants, int(self.problem.victims.tenant[v])
         result = []
         for i, right in enumerate(self.rights):
-            key = int(self.problem.tenant_of[right.gang]), (self.problem.request[right.gang] > 0).tobytes()
+            tenant, asks = int(self.problem.tenant_of[right.gang]), self.problem.request[right.gang] > 0
+            key = tenant, asks.tobytes(), right.started[list(tenants.below_ancestor(owner, tenant))].tobytes()
             if right.reclaim[v] and (key not in seen or right.gang == self.gangs[-1]):
                 seen.add(key)
                 result.append(i)
@@ -161,7 +166,7 @@ class Joint(Merged):
         for t in tenants.below_ancestor(int(victims.tenant[v]), int(self.problem.tenant_of[right.gang])):
             options = []
             for r in np.flatnonzero(asks & (tenants.quota[t] < UNBOUNDED)).tolist():
-                most = int(tenants.use[t, r] + self.starts[t, r] + victims.total[v, r] - tenants.quota[t, r] - 1)
+                most = int(tenants.use[t, r] + right.started[t, r] + victims.total[v, r] - tenants.quota[t, r] - 1)
                 if most >= 0:
                     options.append(self._at_most(t, r, most))
             self.model.add_bool_or([claim.negated(), *options])

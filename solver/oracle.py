@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Literal
@@ -76,7 +76,7 @@ def fits(problem: Problem, gangs: Sequence[int], budget: Budget | None) -> Answe
 
 @dataclass
 class Preemption:
-    """Victims of the gangs admitted so far, and what they lose: C(S) of docs/model.md."""
+    """Victims of the gangs admitted so far, and what they lose: C of docs/model.md."""
 
     preemptors: frozenset[int] = frozenset()
     """P: admitted gangs that needed victims."""
@@ -88,7 +88,7 @@ class Preemption:
     """Priority → proven lower bound, given the losses of higher priorities."""
     broken_bound: int = 0
     cuts: list[frozenset[int]] = field(default_factory=list)
-    """Sets known to be enough, so that no larger set is lawful (rule 11)."""
+    """Sets known to be enough for the gangs admitted so far, so that no larger set is lawful (rule 11)."""
 
     @property
     def broken(self) -> int:
@@ -113,10 +113,11 @@ def joint(
 
 def fits_with_victims(
     problem: Problem, gangs: Sequence[int], preemption: Preemption, mine: bool, budget: Budget | None
-) -> Answer:
+) -> tuple[Answer, list[frozenset[int]]]:
     """Whether the last gang fits beside the others (in considered order) within the budget of their victims.
 
-    `mine`: with victims of its own right; else in free space and what the others' victims leave.
+    `mine`: with victims of its own right; else in free space and what the others' victims leave. A witness holds nobody
+    needless; the sets that turned out to be enough come with the answer.
     """
     preemptors = preemption.preemptors | ({gangs[-1]} if mine else set())
     held = rights(problem, gangs, preemptors)
@@ -124,7 +125,15 @@ def fits_with_victims(
     def limit(model: Joint) -> None:
         model.budget(preemption.lost, preemption.broken, held[-1] if mine else None)
 
-    return settle(problem, gangs, held, preemption.cuts, limit, None, budget)
+    cuts: list[frozenset[int]] = []
+    while True:
+        answer = settle(problem, gangs, held, cuts, limit, None, budget)
+        if answer.verdict != "yes" or budget is None:
+            return answer, cuts
+        enough = needed(problem, gangs, held, answer.victims, budget)
+        if len(enough) == len(answer.victims):
+            return answer, cuts
+        cuts.append(enough)
 
 
 def settle(
@@ -190,9 +199,11 @@ def cheapest_victims(
     witness: Answer,
     cuts: list[frozenset[int]],
     budget: Budget,
+    most: Preemption | None = None,
 ) -> tuple[Assignment, Preemption] | None:
     """Tier 2 with the admitted set fixed: priority by priority, then gangs broken; starts from a witness.
 
+    `most`: losses and number are to be no more than there.
     None if no set is lawful, or none was found in time once the witness turned out to hold needless victims (rule 11).
     """
     held = rights(problem, gangs, preemptors)
@@ -206,7 +217,7 @@ def cheapest_victims(
             value = None if best is None else _loss(problem, best.victims, priority)
             answer = Answer("limit", bound=0)
             if value != 0:
-                rows = partial(_tier, limits, priority)
+                rows = partial(_tier, limits, priority, most)
                 answer = settle(problem, gangs, held, cuts, rows, best, budget)
             if answer.verdict == "yes" and (value is None or _loss(problem, answer.victims, priority) <= value):
                 best = answer
@@ -221,16 +232,23 @@ def cheapest_victims(
         if len(enough) == len(best.victims):
             break
         cuts, best = [*cuts, enough], None
-    lost = {priority: _loss(problem, best.victims, priority) for priority in priorities}
+    lost = losses(problem, best.victims, priorities)
     lower = {priority: bounds[priority] for priority in priorities}
     return best.assignment, Preemption(preemptors, best.victims, lost, lower, bounds[None], cuts)
 
 
-def _tier(limits: Mapping[int, int], priority: int | None, model: Joint) -> None:
+def _tier(limits: Mapping[int, int], priority: int | None, most: Preemption | None, model: Joint) -> None:
     """One step of tier 2: the loss of a priority, or (None) the gangs broken, with the higher ones held."""
+    if most is not None:
+        model.budget(most.lost, most.broken, None)
     for higher, limit in limits.items():
         model.model.add(model.lost_progress(higher) <= limit)
     model.model.minimize(model.broken() if priority is None else model.lost_progress(priority))
+
+
+def losses(problem: Problem, victims: Collection[int], priorities: Iterable[int]) -> dict[int, int]:
+    """Priority → GPU-seconds lost."""
+    return {priority: _loss(problem, victims, priority) for priority in priorities}
 
 
 def _loss(problem: Problem, victims: Collection[int], priority: int | None) -> int:

@@ -32,17 +32,16 @@ class Right:
 
 def rights(problem: Problem, admitted: Sequence[int], preemptors: Container[int]) -> list[Right]:
     """The rights of the preemptors among the admitted gangs, which come in considered order."""
-    everyone = started(problem, admitted)
-    so_far = np.zeros_like(everyone)
+    so_far = np.zeros_like(problem.tenants.use)
     result = []
     for gang in admitted:
         so_far[list(problem.tenants.chain(int(problem.tenant_of[gang])))] += problem.total[gang]
         if gang in preemptors:
-            result.append(_right(problem, gang, so_far.copy(), everyone))
+            result.append(_right(problem, gang, so_far.copy()))
     return result
 
 
-def _right(problem: Problem, gang: int, so_far: IntArray, everyone: IntArray) -> Right:
+def _right(problem: Problem, gang: int, so_far: IntArray) -> Right:
     victims, tenants = problem.victims, problem.tenants
     policy = problem.snapshot.policy.preemption
     tenant = int(problem.tenant_of[gang])
@@ -60,7 +59,7 @@ def _right(problem: Problem, gang: int, so_far: IntArray, everyone: IntArray) ->
             lends = np.zeros(len(tenants.names), dtype=np.bool_)
             for t in np.unique(victims.tenant).tolist():
                 entitled = t != tenant and _may_be_within(problem, tenant, t, so_far)
-                lends[t] = entitled and _may_lend(problem, tenant, t, asks, everyone)
+                lends[t] = entitled and _may_lend(problem, tenant, t, asks, so_far)
             reclaim = lends[victims.tenant]
     return Right(gang, own, reclaim, so_far)
 
@@ -75,7 +74,7 @@ def _may_be_within(problem: Problem, tenant: int, other: int, started: IntArray)
 def _may_lend(problem: Problem, tenant: int, other: int, asks: BoolArray, started: IntArray) -> bool:
     """Whether the other tenant is above quota, up to below the common ancestor, in something that is asked.
 
-    Victims only lower what it holds, so with all admitted gangs counted this can only turn false.
+    Victims only lower what it holds, so this can only turn false.
     """
     tenants = problem.tenants
     for t in tenants.below_ancestor(other, tenant):
@@ -101,17 +100,14 @@ def given_back(problem: Problem, victims: Iterable[int]) -> IntArray:
     return result
 
 
-def claims(
-    problem: Problem, gangs: Sequence[int], held: Sequence[Right], victims: Collection[int]
-) -> dict[int, list[int]]:
+def claims(problem: Problem, held: Sequence[Right], victims: Collection[int]) -> dict[int, list[int]]:
     """Victim → rights (by position) that may reclaim it, with all victims gone."""
     back = given_back(problem, victims)
-    starts = started(problem, gangs)
     return {
         v: [
             i
             for i, r in enumerate(held)
-            if r.reclaim[v] and _within(problem, r, v, back) and _above(problem, r, v, starts - back)
+            if r.reclaim[v] and _within(problem, r, v, back) and _above(problem, r, v, r.started - back)
         ]
         for v in victims
     }

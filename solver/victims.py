@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 
 import numpy as np
 
-from gangfit.models import RunningGang, Snapshot, amounts
+from gangfit.models import Checkpoint, RunningGang, Snapshot, amounts
 from gangfit.solver.arrays import IntArray
 from gangfit.solver.tenants import Tenants
 
@@ -97,10 +99,14 @@ def lost_progress(snapshot: Snapshot, gang: RunningGang, tenants: Tenants) -> in
 
 def saves_in_grace(gang: RunningGang) -> bool:
     """Whether a checkpoint fits into the grace window."""
-    checkpoint = gang.checkpoint
-    if checkpoint is None or checkpoint.bytes is None or checkpoint.write_gbps is None:
-        return False
-    return checkpoint.bytes <= checkpoint.write_gbps * 1e9 * gang.grace_s
+    return gang.checkpoint is not None and write_s(gang.checkpoint) <= gang.grace_s
+
+
+def write_s(checkpoint: Checkpoint) -> Fraction | float:
+    """Seconds that a checkpoint takes, exact in decimals as written; infinite if that isn't known."""
+    if checkpoint.bytes is None or checkpoint.write_gbps is None:
+        return math.inf
+    return Fraction(checkpoint.bytes, 10**9) / Fraction(repr(checkpoint.write_gbps))
 
 
 def gpu_equivalent(gang: RunningGang, tenants: Tenants) -> int:

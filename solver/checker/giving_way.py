@@ -118,13 +118,28 @@ class _Rights:
 
     def _not_above(self, taker: PendingGang, victim: RunningGang) -> str | None:
         """Which of the victim's tenants would be within quota with this one victim left running."""
-        tenancy, held = self._case.tenancy, self._case.held_after.held
+        tenancy, held = self._case.tenancy, self._up_to[taker.name].held
         asked, own = tenancy.total(taker), tenancy.total(victim)
         for tenant in tenancy.apart(victim.tenant, taker.tenant):
             guarded = {r: most for r, most in tenancy.quota[tenant].items() if r in asked}
             if not any(held[tenant][r] + own.get(r, 0) > most for r, most in guarded.items()):
                 return f"tenant {tenancy.names[tenant]!r} isn't above its quota in anything that {taker.name!r} asks"
         return None
+
+
+def entangled(case: Case) -> bool:
+    """Whether a gang that reclaims may be within its quota only because others of its tenants leave, too.
+
+    Then a smaller set of victims may be enough for everyone and yet unlawful, and a gang that fits may have to wait.
+    """
+    chains = [case.tenancy.chain(gang) for _, gang in case.preempted]
+    for entry, victim in case.preempted:
+        rank = case.cluster.rank.get(entry.for_gang)
+        if entry.reason == "reclaim" and rank is not None:
+            ours = set(case.tenancy.apart(case.cluster.pending[rank].tenant, victim.tenant))
+            if any(ours.intersection(chain) for chain in chains):
+                return True
+    return False
 
 
 def _holdings_at_start(case: Case) -> dict[str, Holdings]:

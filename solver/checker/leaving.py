@@ -45,11 +45,11 @@ def true_drain(case: Case, gang: RunningGang) -> Drain:
 
 
 def _write_s(gang: RunningGang) -> Fraction | None:
-    """Seconds that a checkpoint takes, exactly; None: unknown."""
+    """Seconds that a checkpoint takes, exact in decimals as written; None: unknown."""
     point = gang.checkpoint
     if point is None or point.bytes is None or point.write_gbps is None:
         return None
-    return Fraction(point.bytes) / (Fraction(point.write_gbps) * GB)
+    return Fraction(point.bytes, GB) / Fraction(repr(point.write_gbps))
 
 
 def _gpus(case: Case, gang: RunningGang) -> int:

@@ -9,11 +9,14 @@ import numpy as np
 from gangfit.models import Blocked, Reason, Violation
 from gangfit.solver.checker.case import Case
 from gangfit.solver.checker.cluster import CEILING
+from gangfit.solver.checker.giving_way import entangled
 from gangfit.solver.checker.room import Wish
 
 
 def admission(case: Case) -> Iterator[Violation]:
     """No gang that isn't placed fits, alone, into the space the plan leaves and the limits of its tenants."""
+    if entangled(case):
+        return
     for rank in np.flatnonzero(~case.admitted).tolist():
         gang = case.cluster.pending[rank]
         most = case.left.most(case.wishes[rank])

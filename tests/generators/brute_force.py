@@ -48,6 +48,8 @@ class Round:
         for gang in (*snapshot.running, *snapshot.pending):
             self.tenants.setdefault(gang.tenant, Tenant(name=gang.tenant))
         self.capacity = self._capacity()
+        self.budget = self.cost(frozenset())
+        """C of docs/model.md."""
         self.fits = cache(self._fits)
         self.lawful = cache(self._lawful)
 
@@ -245,9 +247,7 @@ class Round:
         within = all(self.use(t, up_to, victims)[r] <= amount for t in ours for r, amount in self.quota(t).items())
         asked = total(p)
         return within and all(
-            any(
-                self.use(t, admitted, victims - {victim})[r] > amount for r, amount in self.quota(t).items() if asked[r]
-            )
+            any(self.use(t, up_to, victims - {victim})[r] > a for r, a in self.quota(t).items() if asked[r])
             for t in theirs
         )
 
@@ -285,17 +285,17 @@ class Round:
         point = gang.checkpoint
         if point is None or point.bytes is None or point.write_gbps is None:
             return False
-        return Fraction(point.bytes, 10**9) / Fraction(point.write_gbps) <= gang.grace_s
+        return Fraction(point.bytes, 10**9) / Fraction(repr(point.write_gbps)) <= gang.grace_s
 
     def cost(self, victims: frozenset[str]) -> Cost:
         """The value of tier lost_progress."""
         gangs = [self.running[name] for name in victims]
         return tuple(sum(self.lost(g) for g in gangs if g.priority == p) for p in self.priorities), len(gangs)
 
-    def affordable(self, victims: frozenset[str], budget: Cost) -> bool:
+    def affordable(self, victims: frozenset[str]) -> bool:
         """Whether the losses are in no priority more than the budget's, nor the gangs in number."""
         losses, broken = self.cost(victims)
-        return broken <= budget[1] and all(a <= b for a, b in zip(losses, budget[0], strict=True))
+        return broken <= self.budget[1] and all(a <= b for a, b in zip(losses, self.budget[0], strict=True))
 
     # ---- admission and optimum
 
@@ -316,44 +316,42 @@ class Round:
         admitted: tuple[str, ...] = ()
         takers: frozenset[str] = frozenset()
         left = set(self.pending)
+        self.budget = self.cost(frozenset())
         while (gang := self.next_gang(left, admitted)) is not None:
             left.remove(gang)
             considered += (gang,)
-            budget = self.cheapest(admitted, takers)
-            if self.free_space(gang, admitted, takers, budget):
+            if self.free_space(gang, admitted, takers):
                 admitted += (gang,)
-            elif self.with_victims(gang, admitted, takers, budget):
+            elif self.with_victims(gang, admitted, takers):
                 admitted += (gang,)
                 takers |= {gang}
+                self.budget = min(self.cost(v) for v in self.victim_sets() if self.lawful(admitted, takers, v))
         self.at_first = admitted
         for gang in [name for name in considered if name not in admitted] if takers else []:
-            if self.free_space(gang, admitted, takers, self.cheapest(admitted, takers)):
+            if self.free_space(gang, admitted, takers):
                 admitted += (gang,)
         return considered, admitted, takers
 
-    def cheapest(self, admitted: tuple[str, ...], takers: frozenset[str]) -> Cost:
-        """C(S)."""
-        return min(self.cost(victims) for victims in self.victim_sets() if self.lawful(admitted, takers, victims))
-
-    def free_space(self, gang: str, admitted: tuple[str, ...], takers: frozenset[str], budget: Cost) -> bool:
+    def free_space(self, gang: str, admitted: tuple[str, ...], takers: frozenset[str]) -> bool:
         return any(
-            self.affordable(victims, budget) and self.lawful((*admitted, gang), takers, victims)
+            self.affordable(victims) and self.lawful((*admitted, gang), takers, victims)
             for victims in self.victim_sets()
         )
 
-    def with_victims(self, gang: str, admitted: tuple[str, ...], takers: frozenset[str], budget: Cost) -> bool:
+    def with_victims(self, gang: str, admitted: tuple[str, ...], takers: frozenset[str]) -> bool:
         joint = (*admitted, gang)
         return any(
             self.lawful(joint, takers | {gang}, victims)
-            and self.affordable(frozenset(v for v in victims if not self.right(gang, v, joint, victims)), budget)
+            and self.affordable(frozenset(v for v in victims if not self.right(gang, v, joint, victims)))
             for victims in self.victim_sets()
         )
 
     def optimum(self) -> tuple[int, ...]:
         """Best value vector over all plans: admissions, losses per priority, gangs preempted, the other tiers."""
         considered, admitted, takers = self.admission()
-        cheapest = self.cheapest(admitted, takers)
-        victim_sets = [v for v in self.victim_sets() if self.cost(v) == cheapest and self.lawful(admitted, takers, v)]
+        costs = {v: self.cost(v) for v in self.victim_sets() if self.affordable(v) and self.lawful(admitted, takers, v)}
+        cheapest = min(costs.values())
+        victim_sets = [v for v, cost in costs.items() if cost == cheapest]
         best = min(self.tiers(plan, v) for v in victim_sets for plan in self.plans(admitted, self.space(v)))
         first = [name for name in considered if name in self.at_first]
         again = [name for name in considered if name not in first]
