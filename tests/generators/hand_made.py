@@ -8,6 +8,9 @@ from gangfit.models import Placement, Plan, Snapshot
 
 Json = dict[str, Any]
 
+PLACEMENT_ONLY: Json = {"order": "priority", "preemption": {"within": "never", "across": "never"}}
+"""Policy of rounds that are about placement: priority decides who is next, nobody gives way."""
+
 
 def node(name: str, *path: str | None, gpus: int = 8, **facts: Any) -> Json:
     """A node at a path."""

@@ -5,11 +5,13 @@ from __future__ import annotations
 import random
 from typing import Any
 
+from hand_made import PLACEMENT_ONLY
+
 from gangfit.models import Snapshot
 
 
 def random_round(seed: int, *, nodes: int = 48, gangs: int = 5, members: int = 8, crowded: bool = False) -> Snapshot:
-    """A snapshot with up to so many nodes, pending gangs and members per gang; 0–3 levels.
+    """A snapshot with up to so many nodes, pending gangs and members per gang; 0–3 levels; nobody gives way.
 
     `crowded`: so many gangs exactly, most nodes in use, most gangs with a required level, so that gangs compete.
     """
@@ -61,7 +63,7 @@ def random_round(seed: int, *, nodes: int = 48, gangs: int = 5, members: int = 8
             "nodes": entries,
             "running": running,
             "pending": pending,
-            "policy": {"time_limit_s": 60, "workers": 1},
+            "policy": {**PLACEMENT_ONLY, "time_limit_s": 60, "workers": 1},
         }
     )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from brute_force import Round
 from random_rounds import random_round
+from vectors import tiers, vector
 
 from gangfit.models import Snapshot
 from gangfit.solver import check, solve
@@ -19,7 +20,8 @@ def solver_vector(snapshot: Snapshot) -> tuple[int, ...]:
     """Admissions (negated) and tier values of the checked plan; fails unless every tier is proven."""
     plan = solve(snapshot)
     assert plan.status == "optimal", plan.tiers
-    return (*(-step.admitted for step in plan.considered), *(tier.value for tier in plan.tiers[1:]))
+    assert all(step.admitted == (step.gang in {p.gang for p in plan.placements}) for step in plan.considered)
+    return vector(plan)
 
 
 def plain_vector(snapshot: Snapshot) -> tuple[int, ...]:
@@ -67,7 +69,7 @@ class TestBruteForce:
     def test_all_three_agree(self, block: int) -> None:
         for seed in range(block * BLOCK, (block + 1) * BLOCK):
             snapshot = random_round(seed, nodes=5, gangs=3, members=4)
-            best = Round(snapshot).optimum()
+            best = brute_vector(snapshot)
             assert solver_vector(snapshot) == best, seed
             assert plain_vector(snapshot) == best, seed
 
@@ -77,11 +79,25 @@ class TestBruteForce:
         self.test_all_three_agree(block)
 
 
+def brute_vector(snapshot: Snapshot) -> tuple[int, ...]:
+    """Admissions (negated) and tier values of the best of all plans; nobody has a right over anyone."""
+    brute = Round(snapshot)
+    (considered, admitted, takers), best = brute.admission(), brute.optimum()
+    assert not takers
+    asked = len(snapshot.pending)
+    starts = tuple(-(name in admitted) for name in considered)
+    assert best[:asked] == starts
+    tiers_from = len(best) - 4 - len(brute.levels)
+    assert not any(best[asked:tiers_from])
+    return (*starts, *best[tiers_from:])
+
+
 def test_checker_tiers_equal_brute_force() -> None:
     """The checker's own figures, too."""
     for seed in range(200):
         snapshot = random_round(seed, nodes=6, gangs=3, members=4)
         plan = solve(snapshot)
         placed = {p.gang: p.nodes() for p in plan.placements}
-        values = Round(snapshot).values(placed)
-        assert [t.value for t in check(snapshot, plan).tiers[1:]] == list(values[len(snapshot.pending) :]), seed
+        report = check(snapshot, plan)
+        assert [(t.name, t.value) for t in report.tiers[:2]] == [("admission", len(placed)), ("broken", 0)]
+        assert tuple(t.value for t in report.tiers[2:]) == tiers(plan) == Round(snapshot).tiers(placed), seed
