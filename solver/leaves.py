@@ -82,6 +82,8 @@ class Cell:
     """One of them."""
     required: int
     """Level index, −1 for none."""
+    preferred: int
+    """Level index, −1 for none or where the tier doesn't care."""
     weights: tuple[int, ...]
     """(L + 1,): what each further domain touched costs, per level."""
     most: int
@@ -129,21 +131,22 @@ class Leaves:
 
 
 def leaves(problem: Problem, gangs: Sequence[int], tier: str) -> Leaves:
-    """The leaf view for tier `preferred` or `distance`. Gangs without a part in the tier still take space."""
+    """The leaf view for tier `preferred`, `distance` or `uplinks`. Gangs without a part in it still take space."""
     tree = forest(problem)
-    keys: dict[tuple[int, int, tuple[int, ...]], list[int]] = {}
+    keys: dict[tuple[int, int, int, tuple[int, ...]], list[int]] = {}
     for j in gangs:
         weights = problem.tree.weights
         if tier == "preferred":
             weights = tuple(int(level == problem.preferred[j]) for level in range(len(weights)))
-        keys.setdefault((int(problem.shape_of[j]), int(problem.required[j]), weights), []).append(j)
+        preferred = -1 if tier == "distance" else int(problem.preferred[j])
+        keys.setdefault((int(problem.shape_of[j]), int(problem.required[j]), preferred, weights), []).append(j)
     rooms = {}
     cells = []
     types: dict[tuple[int, int], list[int]] = {}
-    for c, ((shape, required, weights), group) in enumerate(keys.items()):
+    for c, ((shape, required, preferred, weights), group) in enumerate(keys.items()):
         if shape not in rooms:
             rooms[shape] = members_per_node(problem, problem.free, group[0])
-        cells.append(_cell(problem, tree, rooms[shape], group, required, weights))
+        cells.append(_cell(problem, tree, rooms[shape], group, (required, preferred), weights))
         for j in group:
             types.setdefault((c, int(problem.members[j])), []).append(j)
     kinds = tuple(GangType(c, members, tuple(group)) for (c, members), group in types.items())
@@ -152,8 +155,9 @@ def leaves(problem: Problem, gangs: Sequence[int], tier: str) -> Leaves:
 
 
 def _cell(
-    problem: Problem, tree: Forest, room: IntArray, gangs: list[int], required: int, weights: tuple[int, ...]
+    problem: Problem, tree: Forest, room: IntArray, gangs: list[int], levels: tuple[int, int], weights: tuple[int, ...]
 ) -> Cell:
+    required, preferred = levels
     most = int(problem.members[gangs].max())
     room = np.minimum(room, most)
     if required >= 0:
@@ -171,7 +175,7 @@ def _cell(
     needed = np.repeat(rank + 1, room[order])[place < capacity[which]]
     roomiest = np.zeros(count, dtype=np.int64)
     np.maximum.at(roomiest, tree.leaf_of, room)
-    return Cell(gangs[0], required, weights, most, capacity, offset, needed.astype(np.int64), roomiest)
+    return Cell(gangs[0], required, preferred, weights, most, capacity, offset, needed.astype(np.int64), roomiest)
 
 
 def _rows(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -28,8 +29,8 @@ class Master:
         needy = np.flatnonzero(lower > -np.inf)
         self.add([(artificial, (int(row),), (1.0,)) for row in needy])
 
-    def add(self, columns: Sequence[Column]) -> None:
-        """More columns."""
+    def add(self, columns: Sequence[Column], least: npt.NDArray[Any] | None = None) -> None:
+        """More columns, at least `least` each (default 0)."""
         if not columns:
             return
         count = len(columns)
@@ -37,7 +38,16 @@ class Master:
         value = np.array([v for _, _, values in columns for v in values], dtype=np.float64)
         starts = np.cumsum([0, *(len(rows) for _, rows, _ in columns)], dtype=np.int32)[:-1]
         cost = np.array([c for c, _, _ in columns], dtype=np.float64)
-        self._solver.addCols(count, cost, np.zeros(count), np.full(count, np.inf), len(index), starts, index, value)
+        self._solver.addCols(
+            count,
+            cost,
+            np.zeros(count) if least is None else least.astype(np.float64),
+            np.full(count, np.inf),
+            len(index),
+            starts,
+            index,
+            value,
+        )
 
     def raise_lower(self, row: int, lower: float) -> None:
         """A row's new lower limit."""

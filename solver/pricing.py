@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from gangfit.solver.arrays import IntArray
@@ -48,6 +50,30 @@ class PriceTable:
         self.entry[spines] += self.discount - discount
         self.discount = discount if len(spines) else 0
         kernel("min_plus")(*self._tree(), self.entry, *self._ragged(), self.table)
+
+    def fill_at(self, price: IntArray, weights: Sequence[int], extra: IntArray) -> None:
+        """Price every spread at scaled `weights` per level (node last) and `extra` (V,) per vertex touched."""
+        tree, self.price, self.node = self.view.forest, price, weights[-1]
+        named = self.view.problem.tree.named
+        per_level = np.array([*weights[:named], 0], dtype=np.int64)
+        # Level −1, the whole cluster, is the last place; without named levels the one leaf isn't a domain either.
+        self.entry = np.ascontiguousarray(per_level[np.where(tree.level < named, tree.level, -1)] + extra)
+        kernel("min_plus")(*self._tree(), self.entry, *self._ragged(), self.table)
+
+    def below(self, members: int, weights: Sequence[int]) -> IntArray:
+        """(V,): scaled cost of a whole gang inside each vertex; what lies on or above it pays `weights` alone."""
+        tree, cell, named = self.view.forest, self.cell, self.view.problem.tree.named
+        vertices = np.arange(len(tree.level))
+        cost = self.inside(vertices, members)
+        if cell.required == named:
+            cost = np.where(vertices < tree.leaves, FAR, cost)
+            home = cell.roomiest >= members
+            cost[: tree.leaves] = np.where(home, self.price * members + weights[-1] + self.entry[: tree.leaves], FAR)
+        allowed = tree.level >= min(cell.required, named - 1)
+        above = np.append(np.cumsum(weights[:named]), 0)
+        total = cost - self.entry + above[np.where(tree.level < named, tree.level, -1)]
+        result: IntArray = np.where(allowed & (cost < FAR), total, FAR)
+        return result
 
     def _tree(self) -> tuple[IntArray, IntArray, IntArray]:
         return self.view.forest.first, self.view.forest.last, self.capacity

@@ -15,7 +15,10 @@ from gangfit.solver.local_search import LocalSearch
 from gangfit.solver.merged import Merged
 from gangfit.solver.problem import Problem
 from gangfit.solver.topology import DISTANCE, Topology
+from gangfit.solver.uplink_bound import UplinkBound
 
+UPLINKS = 2
+"""Place of the tier among those after admission."""
 SHARE = 0.5
 """Most of the remaining time that one tier may take."""
 SMALL = 500
@@ -91,7 +94,10 @@ class Improvement:
         if tier <= DISTANCE:
             bound = self._topology(tier, name, bound, counts)
         else:
-            self._local(tier, bound)
+            if tier == UPLINKS:
+                bound = self._crossings(name, bound)
+            if self._value(tier) > bound:
+                self._local(tier, bound)
         if self._value(tier) > bound and counts <= LARGE:
             bound = self._merged(tier, name, bound, SHARE)
         return bound
@@ -111,6 +117,16 @@ class Improvement:
         if topology.source != "count":
             self.sources[name] = topology.source
         return topology.bound
+
+    def _crossings(self, name: str, bound: int) -> int:
+        """The pattern bound of the uplinks."""
+        assert self.budget is not None
+        values = tier_values(self.problem, self.assignment)
+        pattern = UplinkBound(self.problem, self.assignment, values[:UPLINKS])
+        found = pattern.run(values[UPLINKS], self.budget, self.budget.until(SHARE))
+        if found > bound:
+            self.sources[name] = "pattern"
+        return max(bound, min(found, values[UPLINKS]))
 
     def _local(self, tier: int, bound: int) -> None:
         """Local search for a later tier, the earlier ones held."""

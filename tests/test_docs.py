@@ -19,7 +19,7 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
-ALL_PAGES = [*PAGES, *(ROOT / name for name in ("CONTRIBUTING.md", "instances/README.md"))]
+ALL_PAGES = [*PAGES, *(ROOT / name for name in ("CONTRIBUTING.md", "instances/README.md", "benchmarks/README.md"))]
 BIN = Path(sys.executable).parent
 PRINTED = "127.0.0.1:8080"
 """Address that the pages print."""
