@@ -19,12 +19,13 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from gangfit.solver.arrays import IntArray
 from gangfit.solver.assignment import Assignment
 from gangfit.solver.engine import Budget
 from gangfit.solver.leaves import Leaves, leaves
 from gangfit.solver.master import Column, FloatArray, Master
 from gangfit.solver.pricing import FAR, SCALE, PriceTable
-from gangfit.solver.problem import IntArray, Problem
+from gangfit.solver.problem import Problem
 
 ROUNDS = 60
 """Most rounds of column generation."""
