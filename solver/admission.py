@@ -9,11 +9,12 @@ from typing import Literal
 from gangfit.solver.assignment import Assignment, Spread
 from gangfit.solver.bounds import Headroom
 from gangfit.solver.engine import Budget
+from gangfit.solver.greedy.preemptor import victims_for
 from gangfit.solver.greedy.strategies import PLACES, Place, place_one
 from gangfit.solver.joint import candidates as reach
-from gangfit.solver.oracle import Answer, Preemption, cheapest_victims, fits, fits_with_victims
+from gangfit.solver.oracle import Answer, Preemption, cheapest_victims, fits, fits_with_victims, losses
 from gangfit.solver.problem import Problem
-from gangfit.solver.rights import given_back, rights
+from gangfit.solver.rights import Right, given_back, rights
 from gangfit.solver.space import Alone, Space
 from gangfit.solver.tenants import Order, Step
 
@@ -91,6 +92,8 @@ class _Loop:
     alone: Alone = field(init=False)
     headroom: Headroom = field(init=False)
     """Counts on free space and all that preemptors could free."""
+    stale: bool = False
+    """The victims at hand are lawful, but not known to be the cheapest."""
 
     def __post_init__(self) -> None:
         self.candidates = {name: _Candidate(place, {}, Space(self.problem)) for name, place in PLACES.items()}
@@ -136,7 +139,11 @@ class _Loop:
                 return "bound", False
             self.progress(f"admission: asking CP-SAT about {self.problem.gangs[gang].name!r}")
             answer = fits(self.problem, [*self.admitted, gang], self.budget)
+        elif self._alike(gang):
+            # The question with victims of its own, which comes next, is the same question.
+            return "search", False
         else:
+            self._refresh()
             self.progress(f"admission: asking CP-SAT about {self.problem.gangs[gang].name!r} beside victims")
             gangs = [*self.admitted, gang]
             answer, cuts = fits_with_victims(self.problem, gangs, self.preemption, False, self.budget)
@@ -163,6 +170,28 @@ class _Loop:
                 candidate.assignment, candidate.space = dict(host.assignment), host.space.copy()
         return True
 
+    def _alike(self, gang: int) -> bool:
+        """Whether the gang may take exactly whom the preemptors before it may take, whatever the shares.
+
+        Then no loss is beyond its right: what C is doesn't matter to it, nor whether it starts in free space.
+        """
+        held = rights(self.problem, [*self.admitted, gang], self.preemption.preemptors | {gang})
+        return not any(r.reclaim.any() or (r.own != held[-1].own).any() for r in held)
+
+    def _refresh(self) -> None:
+        """Make the victims at hand the cheapest, so that C is known."""
+        if not self.stale or self.budget is None:
+            return
+        self.stale = False
+        preemption = self.preemption
+        witness = Answer("yes", dict(next(iter(self.candidates.values())).assignment), preemption.victims)
+        cheapest = cheapest_victims(
+            self.problem, self.admitted, preemption.preemptors, witness, preemption.cuts, self.budget
+        )
+        if cheapest is not None:
+            self.preemption = cheapest[1]
+            self._restart(cheapest[0])
+
     def _with_victims(self, gang: int) -> tuple[Decision | None, bool]:
         """With victims of its own; None: it has no right over anyone."""
         gangs = [*self.admitted, gang]
@@ -180,11 +209,42 @@ class _Loop:
             return "bound", False
         if self.budget is None:
             return "limit", False
-        self.progress(f"admission: asking CP-SAT for victims of {self.problem.gangs[gang].name!r}")
+        alike = self._alike(gang)
+        if alike and self._takes(gang, held[-1], headroom):
+            return "greedy", True
+        if not alike:
+            self._refresh()
+        self.progress(f"admission: asking for victims of {self.problem.gangs[gang].name!r}")
         answer, cuts = fits_with_victims(self.problem, gangs, self.preemption, True, self.budget)
         if answer.verdict != "yes":
             return ("limit" if answer.verdict == "limit" else "search"), False
+        if alike:
+            self._accept(gang, answer.assignment, answer.victims, headroom)
+            return "search", True
         return "search", self._preempt(gangs, preemptors, answer, cuts, headroom)
+
+    def _takes(self, gang: int, held: Right, headroom: Headroom) -> bool:
+        """Whether the greedy preemptor finds victims beside a candidate's placements."""
+        for candidate in self.candidates.values():
+            found = victims_for(self.problem, held, candidate.assignment, self.preemption.victims)
+            if found is not None and self.order.within_limit(gang, given_back(self.problem, found[1])):
+                spread, victims = found
+                self._accept(gang, {**candidate.assignment, gang: spread}, victims, headroom)
+                return True
+        return False
+
+    def _accept(self, gang: int, assignment: Assignment, victims: frozenset[int], headroom: Headroom) -> None:
+        """The gang starts as a preemptor; who is cheapest for all of them is settled when it matters."""
+        priorities = set(self.problem.victims.priority.tolist())
+        self.preemption = Preemption(
+            self.preemption.preemptors | {gang},
+            victims,
+            losses(self.problem, victims, priorities),
+            dict.fromkeys(priorities, 0),
+        )
+        self.stale = True
+        self._restart(assignment)
+        self.headroom = headroom
 
     def _preempt(
         self,
@@ -205,6 +265,7 @@ class _Loop:
 
     def settle(self) -> None:
         """The cheapest victims once all gangs are admitted: others may be lawful now, where gangs reclaim."""
+        self._refresh()
         preemption = self.preemption
         reclaims = self.problem.snapshot.policy.preemption.across == "reclaim"
         if not preemption.victims or not reclaims or self.budget is None or self.admitted[-1] in preemption.preemptors:

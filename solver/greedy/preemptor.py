@@ -22,7 +22,7 @@ class Preempted:
 
 
 def preempt_greedily(problem: Problem, place: str = "lexicographic") -> Preempted:
-    """Every gang in considered order: into free space, else beside the fewest first victims of its right, else it waits.
+    """Every gang in considered order: into free space, else beside the first few victims of its right, else it waits.
 
     Victims are taken in the order of priority, then start (newest first), then name, until the gang fits; then each is
     left running after all if the gang still fits (reprieve, last taken first). Earlier placements and victims stay.
@@ -38,7 +38,7 @@ def preempt_greedily(problem: Problem, place: str = "lexicographic") -> Preempte
         spread = place_one(space.problem, space, PLACES[place], gang) if within else None
         if spread is None:
             held = rights(problem, [*admitted, gang], {gang})[-1]
-            found = _victims(problem, held, assignment, victims, place)
+            found = victims_for(problem, held, assignment, victims, place)
             if found is not None:
                 spread, victims = found
                 preemptors.add(gang)
@@ -51,12 +51,12 @@ def preempt_greedily(problem: Problem, place: str = "lexicographic") -> Preempte
     return Preempted(assignment, victims, frozenset(preemptors))
 
 
-def _victims(
+def victims_for(
     problem: Problem,
     held: Right,
     assignment: Assignment,
     gone: frozenset[int],
-    place: str,
+    place: str = "lexicographic",
 ) -> tuple[Spread, frozenset[int]] | None:
     """A spread of the right's gang and all victims then, or None."""
     started = [gang.started_s for gang in problem.victims.gangs]
