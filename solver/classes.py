@@ -63,7 +63,7 @@ def node_classes(
             alone[useful],
             problem.intact[useful],
             np.zeros(len(useful), dtype=np.int64) if marks is None else marks[useful],
-            problem.free[np.ix_(useful, asked)],
+            problem.free[np.ix_(useful, asked)] - problem.debt[np.ix_(useful, asked)],
             room[:, useful].T,
         ]
     )

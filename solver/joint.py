@@ -92,8 +92,13 @@ class Joint(Merged):
                     if opened is not None:
                         self.model.add(taken <= limit * opened)
                         continue
-                    # ⌊(free + freed) / size⌋ ≤ ⌊free / size⌋ + Σ ⌈freed / size⌉
+                    # ⌊(free + freed − debt) / size⌋ ≤ ⌊free / size⌋ + Σ ⌈freed / size⌉ − ⌊debt / size⌋
                     more = Sum([-(-amount // size) * group.size * self.evicted[v] for v, amount in held])
+                    debt = int(self.problem.debt[group.nodes[0], r]) // size * group.size
+                    if debt:
+                        hosts = self.model.new_bool_var("")
+                        self.model.add(taken <= most * hosts)
+                        more -= debt * hosts
                     self.model.add(taken <= limit * group.size + more)
 
     def tenant_limit(self) -> None:
@@ -223,12 +228,12 @@ class Joint(Merged):
         """The class with the space of its victims that leave."""
         gone = self.leaving(values)
         node = int(self.classes[k].nodes[0])
-        free = self.problem.free[node].copy()
+        free = self.problem.free[node] - self.problem.debt[node]
         for v, count in self._holders.get(node, ()):
             if v in gone:
                 free += count * self.problem.victims.request[v]
         free[self.problem.free[node] == UNLIMITED] = UNLIMITED
-        return replace(self.classes[k], free=free)
+        return replace(self.classes[k], free=np.maximum(free, 0))
 
     def _base_crossing(self, level: int, d: int) -> cp_model.LinearExpr:
         """Running gangs that cross a domain's boundary, victims that leave not counted."""

@@ -104,6 +104,8 @@ class Problem:
     """(R,): gpus first."""
     free: IntArray
     """(N, R): free amounts; `UNLIMITED` where the node sets no limit."""
+    debt: IntArray
+    """(N, R): by how much a node taken as full is overcommitted; what leaves it pays this first."""
     ready: BoolArray
     """(N,): state is ready."""
     intact: BoolArray
@@ -159,7 +161,7 @@ class Problem:
         """The round with these victims gone. What was intact before the plan stays as it was."""
         if not victims:
             return self
-        free = self.free.copy()
+        free = self.free - self.debt
         crossing = tuple(level.copy() for level in self.crossing)
         for v in victims:
             nodes, counts = self.victims.nodes[v], self.victims.counts[v]
@@ -167,11 +169,12 @@ class Problem:
             for level, domains in enumerate(self.victims.crossing[v]):
                 crossing[level][list(domains)] -= 1
         free[self.free == UNLIMITED] = UNLIMITED
-        return replace(self, free=free, crossing=crossing)
+        return replace(self, free=np.maximum(free, 0), debt=np.maximum(-free, 0), crossing=crossing)
 
     def empty(self) -> Problem:
         """The round with every running gang gone, eligible or not."""
-        return replace(self, free=np.where(self.free == UNLIMITED, UNLIMITED, self.free + self.held))
+        free = np.maximum(self.free - self.debt + self.held, 0)
+        return replace(self, free=np.where(self.free == UNLIMITED, UNLIMITED, free))
 
     def order(self) -> Order:
         """A fresh order of consideration."""
@@ -216,7 +219,8 @@ def encode(snapshot: Snapshot) -> Problem:
         tree=tree,
         node_names=tuple(names),
         resources=resources,
-        free=free,
+        free=np.maximum(free, 0),
+        debt=np.maximum(-free, 0),
         ready=ready,
         intact=intact,
         intact_domains=tuple(_intact_domains(tree, level, gpu_node, intact) for level in range(len(tree.levels))),
@@ -337,7 +341,7 @@ def _running(snapshot: Snapshot, index: dict[str, int]) -> _Running:
 def _free(
     snapshot: Snapshot, names: list[str], running: _Running, entry: IntArray, resources: tuple[str, ...]
 ) -> tuple[IntArray, IntArray, list[str]]:
-    """Free amounts (N, R), what running gangs hold that don't terminate (N, R), and a warning per clamped amount."""
+    """Free amounts (N, R), negative where overcommitted; what running gangs hold that stay (N, R); warnings."""
     used = [node.used for node in snapshot.nodes]
     asks = _requests(snapshot.running, resources)
     asks[[gang.phase == "terminating" for gang in snapshot.running]] = 0
@@ -355,7 +359,7 @@ def _free(
         for r, resource in enumerate(resources)
         for n in np.flatnonzero(free[:, r] < 0)
     ]
-    return np.maximum(free, 0), held, warnings
+    return free, held, warnings
 
 
 def _capacity(snapshot: Snapshot, copies: IntArray, resources: tuple[str, ...]) -> IntArray:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from gangfit.models import Plan, Snapshot, Stats
 from gangfit.solver.admission import Admission, admit, fill_leftover
@@ -16,6 +16,7 @@ from gangfit.solver.engine import Budget
 from gangfit.solver.greedy import STRATEGIES
 from gangfit.solver.problem import Problem, encode
 from gangfit.solver.tiers import Improvement
+from gangfit.solver.trim import trim
 
 
 class InvalidPlanError(RuntimeError):
@@ -71,6 +72,10 @@ def _round(snapshot: Snapshot, budget: Budget | None, progress: Callable[[str], 
         improvement = _improvement(problem, assignment, admitted, budget, progress)
         results = improvement.run()
         assignment, admitted = fill_leftover(problem, improvement.assignment, admitted)
+        preemption = trim(problem, assignment, admitted.preemption)
+        if preemption is not admitted.preemption:
+            admitted = replace(admitted, preemption=preemption)
+            continue
         if len(assignment) == len(improvement.assignment):
             break
         # More gangs start than the tiers were solved for: their bounds are no longer about this plan.

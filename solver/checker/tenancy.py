@@ -138,12 +138,12 @@ def _above(tenant: Tenant, declared: dict[str, Tenant], index: dict[str, int]) -
 
 
 def _capacity(cluster: Cluster, named: list[str]) -> tuple[int, ...]:
-    """Nodes not down, minus `used`; 0 where a node sets no limit."""
+    """Nodes not down, each minus its `used` and at least 0; 0 where a node sets no limit."""
     up = np.array([node.state != "down" for node in cluster.entries], dtype=np.bool_)[cluster.entry]
     limit = limits(cluster.entries, named)[:, cluster.entry[up]]
     used = uses(cluster.entries, named)[:, cluster.entry[up]]
     unlimited = (limit < 0).any(axis=1)
-    return tuple(np.where(unlimited, 0, np.maximum((limit - used).sum(axis=1), 0)).tolist())
+    return tuple(np.where(unlimited, 0, np.maximum(limit - used, 0).sum(axis=1)).tolist())
 
 
 def _stated(share: Share | None, resources: tuple[str, ...]) -> Amounts:

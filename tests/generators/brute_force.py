@@ -140,7 +140,8 @@ class Round:
         names = {r for node in nodes for r in amounts(node)}
         limited = [r for r in names if all(amounts(node).get(r, 0) is not None for node in nodes)]
         capacity = {
-            r: sum((amounts(node).get(r) or 0) - (amounts(node.used).get(r) or 0) for node in nodes) for r in limited
+            r: sum(max(0, (amounts(node).get(r) or 0) - (amounts(node.used).get(r) or 0)) for node in nodes)
+            for r in limited
         }
         return {r: amount for r, amount in capacity.items() if amount > 0}
 
