@@ -13,6 +13,7 @@ from typing import Any
 
 import highspy
 import numpy as np
+from highspy import _core
 from ortools.sat.python import cp_model
 
 from gangfit.models import Policy
@@ -52,9 +53,10 @@ def run_mip(model: cp_model.CpModel, budget: Budget, share: float = 1.0) -> Outc
     rows = _translate(proto, bounds)
     cost = np.zeros(len(bounds))
     cost[list(proto.objective.vars)] = list(proto.objective.coeffs)
-    solver = highspy.Highs()  # type: ignore[no-untyped-call]  # highspy's constructor has no types
-    solver.silent()
+    # The plain core class: the Python wrapper prints a banner before it can be told not to.
+    solver = _core._Highs()
     for option, value in (
+        ("output_flag", False),
         ("threads", 1),
         ("random_seed", budget.policy.seed),
         *_limits(budget.policy, limit),
@@ -92,7 +94,7 @@ def _lp(bounds: list[tuple[int, int]], rows: _Rows, cost: np.ndarray[Any, Any]) 
     return lp
 
 
-def _outcome(model: cp_model.CpModel, solver: highspy.Highs) -> Outcome:
+def _outcome(model: cp_model.CpModel, solver: _core._Highs) -> Outcome:
     status = solver.getModelStatus()
     if status == highspy.HighsModelStatus.kInfeasible:
         return Outcome("infeasible", None, None)
