@@ -163,11 +163,7 @@ class Problem:
             return self
         free = self.free - self.debt
         crossing = tuple(level.copy() for level in self.crossing)
-        for v in victims:
-            nodes, counts = self.victims.nodes[v], self.victims.counts[v]
-            free[nodes] += counts[:, None] * self.victims.request[v]
-            for level, domains in enumerate(self.victims.crossing[v]):
-                crossing[level][list(domains)] -= 1
+        self.victims.leave(victims, free, crossing)
         free[self.free == UNLIMITED] = UNLIMITED
         return replace(self, free=np.maximum(free, 0), debt=np.maximum(-free, 0), crossing=crossing)
 

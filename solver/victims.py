@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 
 import numpy as np
 
@@ -35,6 +36,32 @@ class Victims:
     """Per victim: members on each of its nodes."""
     crossing: tuple[tuple[frozenset[int], ...], ...]
     """Per victim and named level: domains whose boundary it crosses."""
+
+    @cached_property
+    def _held(self) -> tuple[IntArray, IntArray, IntArray]:
+        """Victim (F,), node (F,) and amounts (F, R) of every (victim, node) pair."""
+        of = np.repeat(np.arange(len(self.nodes)), [len(nodes) for nodes in self.nodes])
+        return of, np.concatenate(self.nodes), np.concatenate(self.counts)[:, None] * self.request[of]
+
+    @cached_property
+    def _crossed(self) -> tuple[tuple[IntArray, IntArray], ...]:
+        """Per named level: victim and domain of every boundary crossed."""
+        result = []
+        for level in range(len(self.crossing[0])):
+            pairs = [(v, d) for v, levels in enumerate(self.crossing) for d in levels[level]]
+            flat = np.array(pairs, dtype=np.int64).reshape(-1, 2)
+            result.append((flat[:, 0], flat[:, 1]))
+        return tuple(result)
+
+    def leave(self, victims: Collection[int], free: IntArray, crossing: tuple[IntArray, ...]) -> None:
+        """Add what the victims hold to `free` (N, R) and take them off `crossing`, both in place."""
+        gone = np.zeros(len(self.nodes), dtype=np.bool_)
+        gone[list(victims)] = True
+        of, node, amount = self._held
+        here = gone[of]
+        np.add.at(free, node[here], amount[here])
+        for level, (victim, domain) in enumerate(self._crossed):
+            np.subtract.at(crossing[level], domain[gone[victim]], 1)
 
 
 def encode_victims(
