@@ -17,11 +17,12 @@ def apply(snapshot: Snapshot, plan: Plan) -> Snapshot:
     """
     pending = {gang.name: gang for gang in snapshot.pending}
     running = {gang.name: gang for gang in snapshot.running}
+    victims, started = [], []
     for preemption in plan.preemptions:
-        if preemption.gang not in running:
+        victim = running.pop(preemption.gang, None)
+        if victim is None:
             raise ValueError(f"the plan preempts {preemption.gang!r}, which isn't running in the snapshot")
-    victims = [running.pop(preemption.gang) for preemption in plan.preemptions]
-    started = []
+        victims.append(victim)
     for placement in plan.placements:
         gang = pending.pop(placement.gang, None)
         if gang is None:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
-from hand_made import gang, node, plan, racks, running, snapshot
+from hand_made import Json, gang, node, plan, racks, running, snapshot
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 from random_rounds import random_round
 
-from gangfit.models import Snapshot
+from gangfit.models import PendingGang, Plan, Snapshot
 from gangfit.solver import apply, solve
 
 ROUNDS = st.builds(
@@ -85,6 +87,85 @@ class TestApply:
         assert not solve(after).placements
 
 
+FACTS: Json = {
+    "topology": {"preferred": "rack"}, "tolerations": [{"key": "k"}], "selector": {}, "min_runtime_s": 60,
+    "grace_s": 30, "restart_s": 9,
+}  # fmt: skip
+
+
+class TestVictims:
+    """`new` takes the node of `old`."""
+
+    @staticmethod
+    def round(**facts: Any) -> Snapshot:
+        old = running("old", {"r0n0": 1}, submitted_s=5, started_s=1_000, **facts)
+        return snapshot(racks((8,)), [gang("new", priority=1, submitted_s=50)], [old], time_s=9_000)
+
+    def after(self, **facts: Any) -> Snapshot:
+        round = self.round(**facts)
+        answer = solve(round)
+        assert [p.gang for p in answer.preemptions] == ["old"]
+        return apply(round, answer)
+
+    def test_they_wait_again_as_they_were_submitted(self) -> None:
+        after = self.after(**FACTS)
+        (back,) = after.pending
+        assert (back.name, back.submitted_s, back.preempted_s, back.preemptions) == ("old", 5, 9_000, 1)
+        (old,) = self.round(**FACTS).running
+        for field in set(PendingGang.model_fields) - {"preempted_s", "preemptions"}:
+            assert getattr(back, field) == getattr(old, field), field
+
+    def test_the_taker_runs(self) -> None:
+        (new,) = self.after().running
+        assert (new.name, new.placement, new.started_s, new.submitted_s) == ("new", {"r0n0": 1}, 9_000, 50)
+
+    @pytest.mark.parametrize(
+        ("facts", "last", "preemptions"),
+        [
+            ({"preemptions": 2}, None, 3),
+            ({"preemptions": 2, "checkpoint": {}}, None, 3),
+            ({"preemptions": 2, "checkpoint": {"last_s": 1_000}}, 1_000, 3),
+            ({"preemptions": 2, "checkpoint": {"last_s": 500}}, 500, 3),
+            ({"preemptions": 2, "checkpoint": {"last_s": 1_001}}, 1_001, 0),
+            ({"preemptions": 2, "checkpoint": {"bytes": 3 * 10**12, "write_gbps": 10.0}}, 9_000, 0),
+            ({"preemptions": 2, "checkpoint": {"last_s": 500, "bytes": 3 * 10**12, "write_gbps": 10.0}}, 9_000, 0),
+            ({"preemptions": 2, "checkpoint": {"last_s": 500, "bytes": 3 * 10**12 + 1, "write_gbps": 10.0}}, 500, 3),
+        ],
+    )
+    def test_set_back_once_more_unless_it_saved_since_its_start(
+        self, facts: Json, last: int | None, preemptions: int
+    ) -> None:
+        (back,) = self.after(**facts).pending
+        assert (back.checkpoint.last_s if back.checkpoint else None) == last
+        assert back.preemptions == preemptions
+
+    def test_it_may_not_preempt_until_it_has_settled(self) -> None:
+        after = self.after()
+        lower = after.running[0].model_copy(update={"priority": -1})
+        for passed, taken in ((0, []), (599, []), (600, ["new"])):
+            later = after.model_copy(update={"running": (lower,), "time_s": after.time_s + passed})
+            assert [p.gang for p in solve(later).preemptions] == taken
+
+    def test_the_wire(self) -> None:
+        after = self.after(checkpoint={"last_s": 2_000})
+        assert Snapshot.model_validate_json(after.model_dump_json()) == after
+
+    def test_nobody_of_that_name_runs(self) -> None:
+        round = self.round()
+        (given,) = solve(round).preemptions
+        for name in ("nobody", "new"):
+            wrong = Plan(preemptions=(given.model_copy(update={"gang": name}),))
+            with pytest.raises(ValueError, match=f"preempts '{name}', which isn't running"):
+                apply(round, wrong)
+        with pytest.raises(ValueError, match="preempts 'old', which isn't running"):
+            apply(round, Plan(preemptions=(given, given)))
+
+    def test_a_plan_that_needs_the_space_of_victims_it_leaves_out(self) -> None:
+        answer = solve(self.round()).model_copy(update={"preemptions": ()})
+        with pytest.raises(ValidationError, match="running gangs and `used` take 16 of gpus, it has 8"):
+            apply(self.round(), answer)
+
+
 class TestAgain:
     @settings(max_examples=120, deadline=None)
     @given(round=ROUNDS)
@@ -110,4 +191,6 @@ class TestAgain:
         first = solve(round)
         second = solve(apply(round, first))
         assert [intact.before for intact in second.fragmentation] == [intact.after for intact in first.fragmentation]
-        assert second.tiers[3].value == first.tiers[3].value
+        assert [tier.value for plan in (first, second) for tier in plan.tiers if tier.name == "uplinks"] == [
+            next(tier.value for tier in first.tiers if tier.name == "uplinks")
+        ] * 2

@@ -46,8 +46,10 @@ class TestFitsAlone:
     def test_exact(self, round: Snapshot, rule: str) -> None:
         problem = encode(round)
         brute = Round(without(round, rule))
-        for j, waiting in enumerate(brute.gangs):
-            assert fits_alone(problem, j, ignoring=rule) is any(True for _ in brute.spreads(waiting, brute.free))
+        for j, waiting in enumerate(problem.gangs):
+            assert fits_alone(problem, j, ignoring=rule) is any(
+                True for _ in brute.spreads(brute.pending[waiting.name], brute.free)
+            )
 
     def test_ignoring_a_rule_leaves_node_state(self) -> None:
         problem = encode(snapshot([node("n", "r", state="down")], [gang("a", selector={"k": "v"})]))
@@ -59,7 +61,7 @@ class TestFewestDomains:
     @given(round=TINY)
     def test_exact_for_one_gang_alone(self, round: Snapshot) -> None:
         problem, brute = encode(round), Round(round)
-        for j, waiting in enumerate(brute.gangs):
+        for j, waiting in enumerate(problem.gangs):
             spreads = list(brute.spreads(waiting, brute.free))
             if not spreads:
                 continue
@@ -79,13 +81,14 @@ class TestTierBounds:
     @given(round=TINY)
     def test_below_every_plan(self, round: Snapshot) -> None:
         problem, brute = encode(round), Round(round)
-        names = [waiting.name for waiting in brute.gangs]
-        bounds: dict[frozenset[str], tuple[int, ...]] = {}
-        for plan in itertools.islice(brute.plans(0, brute.free, {}), 2000):
-            admitted = frozenset(plan)
+        names = [waiting.name for waiting in problem.gangs]
+        chosen = [c for size in range(len(names), -1, -1) for c in itertools.combinations(names, size)]
+        plans = ((c, plan) for c in chosen for plan in brute.plans(c, brute.free))
+        bounds: dict[tuple[str, ...], tuple[int, ...]] = {}
+        for admitted, plan in itertools.islice(plans, 2000):
             if admitted not in bounds:
-                bounds[admitted] = tier_bounds(problem, [names.index(name) for name in names if name in admitted])
-            values = brute.values(plan)[len(names) :]
+                bounds[admitted] = tier_bounds(problem, [names.index(name) for name in admitted])
+            values = brute.tiers(plan)
             assert all(low <= value for low, value in zip(bounds[admitted], values, strict=True)), (plan, values)
 
     def test_distance_of_unlike_levels(self) -> None:
