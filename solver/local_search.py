@@ -66,8 +66,8 @@ class LocalSearch:
         self._gang[:, 4] = np.cumsum(members) - members
         self._slot: IntArray = np.zeros((6, int(members.sum())), dtype=np.int64)
         """(6, members): node and count now, in the record, before the ruin."""
-        wide = max(vertices, count, named + 1, int(np.diff(self._vertex[:, [5, 6]], axis=1).max())) + 1
-        self._scratch: IntArray = np.zeros((7, wide), dtype=np.int64)
+        wide = max(vertices, count, named + 1, len(first), int(np.diff(self._vertex[:, [5, 6]], axis=1).max())) + 1
+        self._scratch: IntArray = np.zeros((8, wide), dtype=np.int64)
         self._table: IntArray = np.zeros((3, max(TABLE, vertices + 1)), dtype=np.int64)
         self._state: IntArray = np.zeros((5, max(8, 4 + named)), dtype=np.int64)
         """Rows: control (random state, stamp, –, step of the focus), values, record, weights, values before."""

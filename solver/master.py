@@ -44,6 +44,10 @@ class Master:
         high = np.full(count, np.inf) if most is None else most.astype(np.float64)
         self._solver.addCols(count, cost, low, high, len(index), starts, index, value)
 
+    def values(self) -> FloatArray:
+        """Value of every column at the last solution, artificial ones first."""
+        return np.array(self._solver.getSolution().col_value, dtype=np.float64)
+
     def raise_lower(self, row: int, lower: float) -> None:
         """A row's new lower limit."""
         self._solver.changeRowBounds(row, lower, np.inf)

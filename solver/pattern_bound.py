@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -82,6 +83,8 @@ class PatternBound:
         longest = max((kind.members for kind in self.view.types), default=1)
         self._master = Master(lower, limit, float(4 * max(weights, 1) * longest))
         self._known: set[tuple[int, bytes]] = set()
+        self.generated: list[tuple[int, IntArray]] = []
+        """Type and members per leaf of each column after the artificial ones."""
 
     def require(self, spines: int) -> None:
         """A better lower bound on the spines touched: a cut row of the master."""
@@ -102,11 +105,24 @@ class PatternBound:
                 columns += self._column(k, amount)
         self._master.add(columns)
 
+    def offer(self, known: Mapping[tuple[int, int, int], list[IntArray]]) -> None:
+        """Offer patterns by (shape, required level, members), as far as they fit the leaves."""
+        columns = []
+        problem = self.view.problem
+        for k, kind in enumerate(self.view.types):
+            gang, capacity = kind.gangs[0], self.view.cells[kind.cell].capacity
+            key = (int(problem.shape_of[gang]), int(problem.required[gang]), int(problem.members[gang]))
+            for amount in known.get(key, []):
+                if (amount <= capacity).all():
+                    columns += self._column(k, amount)
+        self._master.add(columns)
+
     def _column(self, kind: int, amount: IntArray) -> list[Column]:
         key = (kind, amount.tobytes())
         if key in self._known:
             return []
         self._known.add(key)
+        self.generated.append((kind, amount))
         cell = self.view.types[kind].cell
         at = np.flatnonzero(amount)
         space = np.zeros(self._upper.shape, dtype=np.int64)
@@ -117,9 +133,9 @@ class PatternBound:
         cost = self.tables[cell].cost(amount)
         return [(float(cost), (kind, *rows, self._size), (1.0, *map(float, values), float(touched)))]
 
-    def run(self, stop: int, budget: Budget, until: float = math.inf) -> Certificate | None:
+    def run(self, stop: int, budget: Budget, until: float = math.inf, rounds: int = ROUNDS) -> Certificate | None:
         """Generate columns until the bound reaches `stop`, prices are optimal, or time or rounds run out."""
-        for _ in range(ROUNDS):
+        for _ in range(rounds):
             if budget.past(until):
                 break
             left = None if budget.policy.deterministic else min(until - time.monotonic(), budget.remaining)
@@ -135,6 +151,16 @@ class PatternBound:
                 break
             self._master.add(fresh)
         return self.best
+
+    def patterns(self) -> list[tuple[float, int, IntArray]]:
+        """(value, type, members per leaf) of the patterns that the last master used, most used first."""
+        count = len(self.generated)
+        if not count:
+            return []
+        # Columns added after the last solve have no value yet.
+        values = self._master.values()[-count:]
+        used = [(float(v), k, amount) for v, (k, amount) in zip(values, self.generated, strict=True) if v > 1e-6]
+        return sorted(used, key=lambda item: -item[0])
 
     def integer(self, duals: FloatArray) -> tuple[IntArray, int]:
         """Integer prices of the (row, leaf) pairs and of the spine cut from the master's duals."""

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from gangfit.solver.assignment import Assignment, tier_values
+from gangfit.solver.dive import dive
 from gangfit.solver.engine import Budget, run
 from gangfit.solver.gap_model import LIMIT, GapModel, Reduced, reachable
 from gangfit.solver.hand_out import hand_out
@@ -23,6 +24,8 @@ DISTANCE = 1
 """Place of the tier among those after admission."""
 FIRST_ROUNDS = 2_000
 """Local search before the dearer bounds."""
+MANY = 60
+"""Gangs from which on the linear program's patterns are rounded to a start."""
 FOREVER = 1 << 40
 """Rounds that the clock ends."""
 BUILD = 1.5e-4
@@ -60,6 +63,10 @@ class Topology:
         self._generate(pattern, "pattern", until)
         if self.value <= self.bound:
             return
+        if len(self.assignment) >= MANY:
+            start = dive(pattern, ("preferred", "distance")[self.tier], self.budget, self.budget.until(0.4, until))
+            if start is not None:
+                self._adopt(start)
         search = LocalSearch(self.problem, self.assignment, self.budget.policy.seed)
         search.search(self.tier, self.bound, FIRST_ROUNDS, self.budget, until)
         self._adopt(search.record)
