@@ -13,7 +13,7 @@ from gangfit.solver.greedy.strategies import PLACES
 from gangfit.solver.hand_out import hand_out
 from gangfit.solver.leaves import Leaves, leaves
 from gangfit.solver.pattern_bound import PatternBound
-from gangfit.solver.problem import IntArray, Problem
+from gangfit.solver.problem import Problem
 from gangfit.solver.space import Space
 
 DEPTH = 12
@@ -40,7 +40,7 @@ def dive(pattern: PatternBound, tier: str, budget: Budget, until: float) -> Assi
             break
         rest = replace(problem, free=Space.after(problem, plan).free)
         deeper = PatternBound(leaves(rest, sorted(waiting), tier))
-        deeper.offer(_known(pattern))
+        deeper.offer(pattern.known())
         deeper.run(1 << 60, budget, until, ROUNDS)
         pattern = deeper
     return _finish(problem, plan, waiting)
@@ -64,17 +64,6 @@ def _take(pattern: PatternBound) -> dict[int, dict[int, int]]:
             left[:, at] -= takes
             counts[waiting[k].pop()] = {int(leaf): int(amount[leaf]) for leaf in at}
     return counts
-
-
-def _known(pattern: PatternBound) -> dict[tuple[int, int, int], list[IntArray]]:
-    """(shape, required level, members) → patterns generated so far."""
-    problem = pattern.view.problem
-    result: dict[tuple[int, int, int], list[IntArray]] = {}
-    for k, amount in pattern.generated:
-        gang = pattern.view.types[k].gangs[0]
-        key = (int(problem.shape_of[gang]), int(problem.required[gang]), int(problem.members[gang]))
-        result.setdefault(key, []).append(amount)
-    return result
 
 
 def _finish(problem: Problem, plan: Assignment, waiting: set[int]) -> Assignment | None:

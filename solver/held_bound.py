@@ -25,6 +25,7 @@ from gangfit.solver.assignment import Assignment
 from gangfit.solver.engine import Budget
 from gangfit.solver.leaves import Leaves, leaves
 from gangfit.solver.master import Column, FloatArray, Master
+from gangfit.solver.pattern_bound import Known
 from gangfit.solver.pricing import FAR, SCALE, PriceTable
 from gangfit.solver.problem import IntArray, Problem
 
@@ -48,6 +49,8 @@ class HeldBound:
     """Values of the held tiers: preferred, distance."""
     tier: int = UPLINKS
     """Place among the tiers after admission."""
+    known: Known = field(default_factory=Known)
+    """Patterns to start from."""
     bound: int = 0
     rounds: int = 0
     view: Leaves = field(init=False)
@@ -146,13 +149,16 @@ class HeldBound:
             self.rounds += 1
             total, fresh = self._lagrange(duals)
             self.bound = max(self.bound, -(-total // SCALE))
-            if self.bound >= stop or not fresh:
+            # The master's own value is the best that its prices can prove.
+            if self.bound >= min(stop, math.ceil(self._master.objective - 1e-6)) or not fresh:
                 break
             self._master.add(fresh)
         return self.bound
 
     def _start(self) -> None:
         columns = []
+        for k, amount in self.known.of(self.view):
+            columns += self._column(k, amount)
         count = self.view.forest.leaves
         for k, kind in enumerate(self.view.types):
             for j in kind.gangs:

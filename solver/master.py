@@ -44,6 +44,11 @@ class Master:
         high = np.full(count, np.inf) if most is None else most.astype(np.float64)
         self._solver.addCols(count, cost, low, high, len(index), starts, index, value)
 
+    @property
+    def objective(self) -> float:
+        """Objective of the last solution."""
+        return float(self._solver.getInfo().objective_function_value)
+
     def values(self) -> FloatArray:
         """Value of every column at the last solution, artificial ones first."""
         return np.array(self._solver.getSolution().col_value, dtype=np.float64)

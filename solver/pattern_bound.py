@@ -13,14 +13,14 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from gangfit.solver.assignment import Assignment
 from gangfit.solver.engine import Budget
-from gangfit.solver.leaves import Leaves
+from gangfit.solver.leaves import GangType, Leaves
 from gangfit.solver.master import Column, FloatArray, Master
 from gangfit.solver.pricing import FAR, SCALE, PriceTable
 from gangfit.solver.problem import IntArray
@@ -48,6 +48,25 @@ class Certificate:
     rounds: int
     optimal: bool
     """Whether no pattern could improve the master any more."""
+
+
+@dataclass
+class Known:
+    """Patterns by (shape, required level, members), to be offered to another bound."""
+
+    patterns: dict[tuple[int, int, int], list[IntArray]] = field(default_factory=dict)
+
+    def key(self, view: Leaves, kind: GangType) -> tuple[int, int, int]:
+        """What a type is known by."""
+        gang = kind.gangs[0]
+        return int(view.problem.shape_of[gang]), int(view.problem.required[gang]), kind.members
+
+    def of(self, view: Leaves) -> Iterator[tuple[int, IntArray]]:
+        """(type, members per leaf) of the patterns that fit the leaves of a view."""
+        for k, kind in enumerate(view.types):
+            for amount in self.patterns.get(self.key(view, kind), []):
+                if (amount <= view.cells[kind.cell].capacity).all():
+                    yield k, amount
 
 
 @dataclass
@@ -105,17 +124,19 @@ class PatternBound:
                 columns += self._column(k, amount)
         self._master.add(columns)
 
-    def offer(self, known: Mapping[tuple[int, int, int], list[IntArray]]) -> None:
-        """Offer patterns by (shape, required level, members), as far as they fit the leaves."""
+    def offer(self, known: Known) -> None:
+        """Offer patterns that another bound has generated, as far as they fit the leaves."""
         columns = []
-        problem = self.view.problem
-        for k, kind in enumerate(self.view.types):
-            gang, capacity = kind.gangs[0], self.view.cells[kind.cell].capacity
-            key = (int(problem.shape_of[gang]), int(problem.required[gang]), int(problem.members[gang]))
-            for amount in known.get(key, []):
-                if (amount <= capacity).all():
-                    columns += self._column(k, amount)
+        for k, amount in known.of(self.view):
+            columns += self._column(k, amount)
         self._master.add(columns)
+
+    def known(self) -> Known:
+        """The patterns generated so far."""
+        result = Known()
+        for k, amount in self.generated:
+            result.patterns.setdefault(result.key(self.view, self.view.types[k]), []).append(amount)
+        return result
 
     def _column(self, kind: int, amount: IntArray) -> list[Column]:
         key = (kind, amount.tobytes())

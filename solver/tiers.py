@@ -14,11 +14,14 @@ from gangfit.solver.engine import Budget, run
 from gangfit.solver.held_bound import UPLINKS, HeldBound
 from gangfit.solver.local_search import LocalSearch
 from gangfit.solver.merged import Merged
+from gangfit.solver.pattern_bound import Known
 from gangfit.solver.problem import Problem
 from gangfit.solver.topology import DISTANCE, Topology
 
-TOPOLOGY = 0.75
+TOPOLOGY = 0.65
 """Share of the remaining time for a topology tier."""
+HELD = 0.6
+"""Share of the remaining time for the pattern bound of a later tier."""
 SHARE = 0.5
 """Most of the remaining time that one tier may take."""
 FIRST = 0.02
@@ -27,6 +30,8 @@ SMALL = 150
 """Counts of a merged model so small that CP-SAT is asked before any kernel is loaded."""
 LARGE = 60_000
 """Counts of a merged model that CP-SAT would not get anywhere with in time."""
+COUNTED = 400_000
+"""Nodes × gangs up to which counts are counted."""
 BUILD = 4e-5
 """Seconds to build the merged model, per count and level."""
 
@@ -57,6 +62,10 @@ class Improvement:
     """Tier → what gave its bound: count, pattern, cut, gap or merged."""
     seconds: dict[str, float] = field(default_factory=dict)
     """Tier → wall time spent on it."""
+    failures: list[str] = field(default_factory=list)
+    """Engines that gave up, and on which tier; a defect each."""
+    known: Known = field(default_factory=Known)
+    """Patterns of the distance tier."""
     small: int = SMALL
     """As the constant; tests set it to 0."""
 
@@ -91,31 +100,39 @@ class Improvement:
         counts = self._counts()
         if counts <= self.small:
             bound = self._merged(tier, name, bound, FIRST)
-        if self._value(tier) <= bound:
-            return bound
-        if tier <= DISTANCE:
-            bound, exact = self._topology(tier, name, bound)
-            if exact:
-                return bound
-        else:
-            bound = self._held(tier, name, bound)
-            if self._value(tier) > bound:
-                self._local(tier, bound)
-        if self._value(tier) > bound and counts <= LARGE:
+        exact = False
+        if self._value(tier) > bound:
+            try:
+                bound, exact = self._fast(tier, name, bound)
+            except (RuntimeError, ImportError, MemoryError) as error:
+                # An engine that fails costs its bound, never the plan.
+                self.failures.append(f"{name}: {error}")
+        if self._value(tier) > bound and not exact and counts <= LARGE:
             bound = self._merged(tier, name, bound, SHARE)
         return bound
 
+    def _fast(self, tier: int, name: str, bound: int) -> tuple[int, bool]:
+        """The fast path. Returns a bound, and whether the merged model could do no better."""
+        if tier <= DISTANCE:
+            return self._topology(tier, name, bound)
+        bound = self._held(tier, name, bound)
+        if self._value(tier) > bound:
+            self._local(tier, bound)
+        return bound, False
+
     def _counts(self) -> int:
-        """Member counts of the merged model, without building it."""
-        classes = node_classes(self.problem, sorted(self.assignment), self.single)
-        return sum(len(group.room) for group in classes)
+        """Member counts of the merged model, without building it; too many where even counting takes long."""
+        gangs = sorted(self.assignment)
+        if len(gangs) * len(self.problem.node_names) > COUNTED:
+            return LARGE + 1
+        return sum(len(group.room) for group in node_classes(self.problem, gangs, self.single))
 
     def _topology(self, tier: int, name: str, bound: int) -> tuple[int, bool]:
         """The fast path of the two topology tiers. Returns a bound, and false where the merged model may do better."""
         assert self.budget is not None
         topology = Topology(self.problem, self.assignment, tier, bound, self.budget, self.progress)
         topology.close(TOPOLOGY)
-        self.assignment = topology.assignment
+        self.assignment, self.known = topology.assignment, topology.known
         self.sizes |= topology.sizes
         if topology.source != "count":
             self.sources[name] = topology.source
@@ -125,8 +142,8 @@ class Improvement:
         """The pattern bound of a later tier."""
         assert self.budget is not None
         values = tier_values(self.problem, self.assignment)
-        pattern = HeldBound(self.problem, self.assignment, values[:UPLINKS], tier)
-        found = pattern.run(values[tier], self.budget, self.budget.until(SHARE / 2))
+        pattern = HeldBound(self.problem, self.assignment, values[:UPLINKS], tier, self.known)
+        found = pattern.run(values[tier], self.budget, self.budget.until(HELD))
         if found > bound:
             self.sources[name] = "pattern"
         return max(bound, min(found, values[tier]))
@@ -135,7 +152,7 @@ class Improvement:
         """Local search for a later tier, the earlier ones held."""
         assert self.budget is not None
         search = LocalSearch(self.problem, self.assignment, self.budget.policy.seed)
-        search.search(tier, bound, 20_000, self.budget, self.budget.until(SHARE / 4))
+        search.search(tier, bound, 20_000, self.budget, self.budget.until(SHARE))
         if search.values < tier_values(self.problem, self.assignment):
             self.assignment = search.record
 

@@ -16,7 +16,7 @@ from gangfit.solver.gap_model import LIMIT, GapModel, Reduced, reachable
 from gangfit.solver.hand_out import hand_out
 from gangfit.solver.leaves import Leaves, leaves
 from gangfit.solver.local_search import LocalSearch
-from gangfit.solver.pattern_bound import PatternBound
+from gangfit.solver.pattern_bound import Known, PatternBound
 from gangfit.solver.problem import Problem
 from gangfit.solver.spine_split import exact_sum, spine_split
 
@@ -46,6 +46,8 @@ class Topology:
     """What gave the bound: count, pattern, cut or gap."""
     relaxed: bool = False
     """Whether the counts per leaf that meet the bound could not be handed out to nodes."""
+    known: Known = field(default_factory=Known)
+    """Patterns generated, for the bounds of later tiers."""
     sizes: dict[str, int] = field(default_factory=dict)
 
     @property
@@ -61,6 +63,7 @@ class Topology:
         pattern.start(self.assignment)
         self.sizes.update(leaves=view.forest.leaves, types=len(view.types))
         self._generate(pattern, "pattern", until)
+        self.known = pattern.known()
         if self.value <= self.bound:
             return
         if len(self.assignment) >= MANY:
