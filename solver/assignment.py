@@ -116,10 +116,12 @@ def intact_domains(problem: Problem, assignment: Assignment) -> tuple[int, ...]:
     """Tiers 6: intact domains lost per level, coarse → fine, node last."""
     _, nodes = _flat(assignment)
     hosts = nodes[problem.intact[nodes]]
-    return tuple(
-        int(problem.intact_domains[level][np.unique(problem.tree.domain[level][hosts])].sum())
-        for level in range(len(problem.tree.levels))
-    )
+    lost = []
+    for level, intact in enumerate(problem.intact_domains):
+        hit = np.zeros(len(intact), dtype=np.bool_)
+        hit[problem.tree.domain[level][hosts]] = True
+        lost.append(int(np.count_nonzero(hit & intact)))
+    return tuple(lost)
 
 
 def tier_names(problem: Problem) -> tuple[str, ...]:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+import threading
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -66,8 +68,17 @@ class Outcome:
     """Proven lower bound of the objective, if there is one."""
 
 
-def run(model: cp_model.CpModel, budget: Budget, share: float = 1.0) -> Outcome:
-    """Solve a model within a share of the remaining budget."""
+Beside = Callable[[threading.Event], bool]
+"""Work beside a solve, until the event is set; true if the solve's question has become idle."""
+
+
+def run(
+    model: cp_model.CpModel, budget: Budget, share: float = 1.0, *, tight: bool = False, beside: Beside | None = None
+) -> Outcome:
+    """Solve a model within a share of the remaining budget.
+
+    `tight`: its linear relaxation is what closes it. `beside` takes one of the workers, where there are several.
+    """
     limit = budget.remaining * share
     if limit <= 0:
         return Outcome("unknown", None, None)
@@ -80,7 +91,13 @@ def run(model: cp_model.CpModel, budget: Budget, share: float = 1.0) -> Outcome:
     else:
         parameters.num_workers = budget.policy.workers
         parameters.max_time_in_seconds = limit
-    status = solver.solve(model)
+    if tight:
+        parameters.linearization_level = 2
+        parameters.num_workers = 1
+    if beside is None or budget.policy.deterministic or budget.policy.workers < 2:
+        status = solver.solve(model)
+    else:
+        status = _solve_beside(solver, model, beside)
     budget.spent += solver.response_proto.deterministic_time
     bound = math.ceil(solver.best_objective_bound - 1e-6) if model.has_objective() else None
     if status == cp_model.OPTIMAL or status == cp_model.FEASIBLE:
@@ -91,3 +108,28 @@ def run(model: cp_model.CpModel, budget: Budget, share: float = 1.0) -> Outcome:
     if status == cp_model.MODEL_INVALID:
         raise RuntimeError(f"the model is invalid: {model.validate()}")
     return Outcome("unknown", None, bound)
+
+
+def _solve_beside(solver: cp_model.CpSolver, model: cp_model.CpModel, beside: Beside) -> cp_model.CpSolverStatus:
+    """Solve with other work in a second thread, which may end the solve."""
+    done, failed = threading.Event(), []
+
+    def work() -> None:
+        try:
+            # A stop that comes before the search has started is lost, so it is repeated.
+            idle = beside(done)
+            while idle and not done.wait(0.005):
+                solver.stop_search()
+        except Exception as error:
+            failed.append(error)
+
+    thread = threading.Thread(target=work, daemon=True)
+    thread.start()
+    try:
+        status = solver.solve(model)
+    finally:
+        done.set()
+        thread.join()
+    if failed:
+        raise failed[0]
+    return status

@@ -255,15 +255,13 @@ class GapModel:
     def _exclusive(self, takers: list[int], leaf: int) -> None:
         """A gang that takes all of a leaf keeps the others out."""
         full = {x.index for x in self.whole[leaf]}
-        for j in takers:
-            for f in self.touch[j, leaf]:
-                if f.index in full:
-                    for other in takers:
-                        if other != j:
-                            for t in self.touch[other, leaf]:
-                                if t.index not in full:
-                                    self.model.add_implication(f, t.negated())
         self.model.add_at_most_one(self.whole[leaf])
+        for j in takers:
+            mine = {x.index for x in self.touch[j, leaf]}
+            others = [f for f in self.whole[leaf] if f.index not in mine]
+            for t in self.touch[j, leaf]:
+                if t.index not in full:
+                    self.model.add_at_most_one([t, *others])
 
     def solution(self, values: tuple[int, ...]) -> dict[int, dict[int, int]]:
         """Gang → leaf → members."""

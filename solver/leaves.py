@@ -121,6 +121,8 @@ class Leaves:
     """(rows, leaves): slots of size s in each leaf; −1 where the row can't bind or another one implies it."""
     slots: IntArray
     """(rows, leaves): slots of size s in each leaf, marks left out."""
+    row_slots: IntArray
+    """(rows, N): slots of size s on each node."""
     group: IntArray
     """(leaves,): leaves of one parent that look alike share a number; their rows may be summed."""
 
@@ -150,8 +152,8 @@ def leaves(problem: Problem, gangs: Sequence[int], tier: str) -> Leaves:
         for j in group:
             types.setdefault((c, int(problem.members[j])), []).append(j)
     kinds = tuple(GangType(c, members, tuple(group)) for (c, members), group in types.items())
-    coefficient, capacity, slots = _rows(problem, tree, cells, kinds)
-    return Leaves(problem, tree, tuple(cells), kinds, coefficient, capacity, slots, _alike(problem, tree, cells))
+    rows = _rows(problem, tree, cells, kinds)
+    return Leaves(problem, tree, tuple(cells), kinds, *rows, _alike(problem, tree, cells))
 
 
 def _cell(
@@ -180,12 +182,12 @@ def _cell(
 
 def _rows(
     problem: Problem, tree: Forest, cells: list[Cell], types: tuple[GangType, ...]
-) -> tuple[IntArray, IntArray, IntArray]:
+) -> tuple[IntArray, IntArray, IntArray, IntArray]:
     """Per set of nodes E that some gang is limited to, resource and request size s: Σ ⌊q/s⌋·z ≤ Σ ⌊free/s⌋ over E."""
     asks = problem.request[[cell.gang for cell in cells]]
     allowed: BoolArray = np.stack([problem.eligible[problem.eligible_of[cell.gang]].allowed for cell in cells])
     sets: BoolArray = np.unique(np.vstack([allowed, np.logical_or.reduce(allowed)]), axis=0)
-    coefficient, capacity = [], []
+    coefficient, capacity, nodal = [], [], []
     for nodes in sets:
         inside: BoolArray = (allowed <= nodes).all(axis=1)
         for r in np.flatnonzero((asks * inside[:, None]).any(axis=0)):
@@ -193,6 +195,7 @@ def _rows(
             for size in np.unique(np.append(sizes, np.gcd.reduce(sizes))):
                 coefficient.append(np.where(inside, asks[:, r] // size, 0))
                 slots = np.where(nodes, problem.free[:, r] // size, 0)
+                nodal.append(slots)
                 capacity.append(np.bincount(tree.leaf_of, weights=slots, minlength=tree.leaves).astype(np.int64))
     rows, slots = np.array(coefficient, dtype=np.int64), np.array(capacity, dtype=np.int64)
     room = slots.copy()
@@ -202,7 +205,8 @@ def _rows(
     room[rows @ demand <= room] = -1
     _drop_implied(rows, room)
     useful = (room >= 0).any(axis=1)
-    return np.ascontiguousarray(rows[useful]), np.ascontiguousarray(room[useful]), slots[useful]
+    per_node = np.array(nodal, dtype=np.int64)[useful]
+    return np.ascontiguousarray(rows[useful]), np.ascontiguousarray(room[useful]), slots[useful], per_node
 
 
 def _drop_implied(rows: IntArray, room: IntArray) -> None:

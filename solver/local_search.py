@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import threading
 
 import numpy as np
 
@@ -66,8 +67,8 @@ class LocalSearch:
         self._gang[:, 4] = np.cumsum(members) - members
         self._slot: IntArray = np.zeros((6, int(members.sum())), dtype=np.int64)
         """(6, members): node and count now, in the record, before the ruin."""
-        wide = max(vertices, count, named + 1, int(np.diff(self._vertex[:, [5, 6]], axis=1).max())) + 1
-        self._scratch: IntArray = np.zeros((7, wide), dtype=np.int64)
+        wide = max(vertices, count, named + 1, len(first), int(np.diff(self._vertex[:, [5, 6]], axis=1).max())) + 1
+        self._scratch: IntArray = np.zeros((8, wide), dtype=np.int64)
         self._table: IntArray = np.zeros((3, max(TABLE, vertices + 1)), dtype=np.int64)
         self._state: IntArray = np.zeros((5, max(8, 4 + named)), dtype=np.int64)
         """Rows: control (random state, stamp, –, step of the focus), values, record, weights, values before."""
@@ -142,24 +143,38 @@ class LocalSearch:
             result[j] = Spread.of(zip(self._slot[2, at].tolist(), self._slot[3, at].tolist(), strict=True))
         return result
 
-    def search(self, tier: int, target: int, rounds: int, budget: Budget, until: float = math.inf) -> None:
-        """Improve tier `tier` (and those before it) until the record reaches `target`, by rounds or until a time."""
+    def search(
+        self,
+        tier: int,
+        target: int,
+        rounds: int,
+        budget: Budget,
+        until: float = math.inf,
+        done: threading.Event | None = None,
+    ) -> bool:
+        """Improve tier `tier` and those before it until the record reaches `target`; ends by rounds, time or event.
+
+        Returns whether it got there.
+        """
         step = math.gcd(*self.problem.tree.weights) if tier == 1 else 1
         self._state[0, 3] = max(step, 1)
         if not self.gangs:
-            return
+            return True
         most = min(len(self.gangs), 7)
         while rounds > 0 and self.values[tier] > target and budget.remaining and not budget.past(until):
+            if done is not None and done.is_set():
+                break
             batch = min(BATCH, rounds)
             heat = (0, 24, 64)[self.rounds // BATCH % 3] if tier <= 1 else (0, 16)[self.rounds // BATCH % 2]
-            done = kernel("ruin_recreate")(
+            worked = kernel("ruin_recreate")(
                 batch, tier, heat, most, target, self.problem.tree.named, self._node, self._vertex, self._gang,
                 self._slot, self._room, self._capacity, self._allowed, self._request, self._scratch, self._table,
                 self._state,
             )  # fmt: skip
-            self.rounds += int(done)
+            self.rounds += int(worked)
             rounds -= batch
             budget.charge(batch * CHARGE)
+        return self.values[tier] <= target
 
 
 def binding_resources(problem: Problem, gangs: list[int]) -> IntArray:

@@ -29,8 +29,10 @@ class Master:
         needy = np.flatnonzero(lower > -np.inf)
         self.add([(artificial, (int(row),), (1.0,)) for row in needy])
 
-    def add(self, columns: Sequence[Column], least: npt.NDArray[Any] | None = None) -> None:
-        """More columns, at least `least` each (default 0)."""
+    def add(
+        self, columns: Sequence[Column], least: npt.NDArray[Any] | None = None, most: npt.NDArray[Any] | None = None
+    ) -> None:
+        """More columns, between `least` (default 0) and `most` (default ∞) each."""
         if not columns:
             return
         count = len(columns)
@@ -38,16 +40,18 @@ class Master:
         value = np.array([v for _, _, values in columns for v in values], dtype=np.float64)
         starts = np.cumsum([0, *(len(rows) for _, rows, _ in columns)], dtype=np.int32)[:-1]
         cost = np.array([c for c, _, _ in columns], dtype=np.float64)
-        self._solver.addCols(
-            count,
-            cost,
-            np.zeros(count) if least is None else least.astype(np.float64),
-            np.full(count, np.inf),
-            len(index),
-            starts,
-            index,
-            value,
-        )
+        low = np.zeros(count) if least is None else least.astype(np.float64)
+        high = np.full(count, np.inf) if most is None else most.astype(np.float64)
+        self._solver.addCols(count, cost, low, high, len(index), starts, index, value)
+
+    @property
+    def objective(self) -> float:
+        """Objective of the last solution."""
+        return float(self._solver.getInfo().objective_function_value)
+
+    def values(self) -> FloatArray:
+        """Value of every column at the last solution, artificial ones first."""
+        return np.array(self._solver.getSolution().col_value, dtype=np.float64)
 
     def raise_lower(self, row: int, lower: float) -> None:
         """A row's new lower limit."""

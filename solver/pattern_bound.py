@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -20,7 +21,7 @@ import numpy as np
 from gangfit.solver.arrays import IntArray
 from gangfit.solver.assignment import Assignment
 from gangfit.solver.engine import Budget
-from gangfit.solver.leaves import Leaves
+from gangfit.solver.leaves import GangType, Leaves
 from gangfit.solver.master import Column, FloatArray, Master
 from gangfit.solver.pricing import FAR, SCALE, PriceTable
 
@@ -47,6 +48,25 @@ class Certificate:
     rounds: int
     optimal: bool
     """Whether no pattern could improve the master any more."""
+
+
+@dataclass
+class Known:
+    """Patterns by (shape, required level, members), to be offered to another bound."""
+
+    patterns: dict[tuple[int, int, int], list[IntArray]] = field(default_factory=dict)
+
+    def key(self, view: Leaves, kind: GangType) -> tuple[int, int, int]:
+        """What a type is known by."""
+        gang = kind.gangs[0]
+        return int(view.problem.shape_of[gang]), int(view.problem.required[gang]), kind.members
+
+    def of(self, view: Leaves) -> Iterator[tuple[int, IntArray]]:
+        """(type, members per leaf) of the patterns that fit the leaves of a view."""
+        for k, kind in enumerate(view.types):
+            for amount in self.patterns.get(self.key(view, kind), []):
+                if (amount <= view.cells[kind.cell].capacity).all():
+                    yield k, amount
 
 
 @dataclass
@@ -82,6 +102,8 @@ class PatternBound:
         longest = max((kind.members for kind in self.view.types), default=1)
         self._master = Master(lower, limit, float(4 * max(weights, 1) * longest))
         self._known: set[tuple[int, bytes]] = set()
+        self.generated: list[tuple[int, IntArray]] = []
+        """Type and members per leaf of each column after the artificial ones."""
 
     def require(self, spines: int) -> None:
         """A better lower bound on the spines touched: a cut row of the master."""
@@ -102,11 +124,26 @@ class PatternBound:
                 columns += self._column(k, amount)
         self._master.add(columns)
 
+    def offer(self, known: Known) -> None:
+        """Offer patterns that another bound has generated, as far as they fit the leaves."""
+        columns = []
+        for k, amount in known.of(self.view):
+            columns += self._column(k, amount)
+        self._master.add(columns)
+
+    def known(self) -> Known:
+        """The patterns generated so far."""
+        result = Known()
+        for k, amount in self.generated:
+            result.patterns.setdefault(result.key(self.view, self.view.types[k]), []).append(amount)
+        return result
+
     def _column(self, kind: int, amount: IntArray) -> list[Column]:
         key = (kind, amount.tobytes())
         if key in self._known:
             return []
         self._known.add(key)
+        self.generated.append((kind, amount))
         cell = self.view.types[kind].cell
         at = np.flatnonzero(amount)
         space = np.zeros(self._upper.shape, dtype=np.int64)
@@ -117,9 +154,9 @@ class PatternBound:
         cost = self.tables[cell].cost(amount)
         return [(float(cost), (kind, *rows, self._size), (1.0, *map(float, values), float(touched)))]
 
-    def run(self, stop: int, budget: Budget, until: float = math.inf) -> Certificate | None:
+    def run(self, stop: int, budget: Budget, until: float = math.inf, rounds: int = ROUNDS) -> Certificate | None:
         """Generate columns until the bound reaches `stop`, prices are optimal, or time or rounds run out."""
-        for _ in range(ROUNDS):
+        for _ in range(rounds):
             if budget.past(until):
                 break
             left = None if budget.policy.deterministic else min(until - time.monotonic(), budget.remaining)
@@ -135,6 +172,16 @@ class PatternBound:
                 break
             self._master.add(fresh)
         return self.best
+
+    def patterns(self) -> list[tuple[float, int, IntArray]]:
+        """(value, type, members per leaf) of the patterns that the last master used, most used first."""
+        count = len(self.generated)
+        if not count:
+            return []
+        # Columns added after the last solve have no value yet.
+        values = self._master.values()[-count:]
+        used = [(float(v), k, amount) for v, (k, amount) in zip(values, self.generated, strict=True) if v > 1e-6]
+        return sorted(used, key=lambda item: -item[0])
 
     def integer(self, duals: FloatArray) -> tuple[IntArray, int]:
         """Integer prices of the (row, leaf) pairs and of the spine cut from the master's duals."""

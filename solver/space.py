@@ -68,11 +68,10 @@ class View:
     def update(self, tree: Tree, nodes: IntArray, fits: IntArray) -> None:
         """Work in the members that these nodes, all different, hold now."""
         less = self.fits[nodes] - fits
-        gone = int(less.sum())
-        if not gone and not less.any():
+        if not np.count_nonzero(less):
             return
         self.fits[nodes] = fits
-        self.total -= gone
+        self.total -= int(np.add.reduce(less))
         for level in range(tree.named):
             np.subtract.at(self.sums[level], tree.domain[level][nodes], less)
 
@@ -111,6 +110,10 @@ class Space:
         self._taken: list[IntArray] = []
         """Nodes of every take so far."""
         self._scratch = np.empty(len(self.free), dtype=np.int64)
+        self._gangs: list[tuple[int, int, int]] = list(
+            zip(problem.shape_of.tolist(), problem.members.tolist(), problem.required.tolist(), strict=True)
+        )
+        """Per gang: shape, members, required level."""
         self._strict = [not known.all() for known in problem.tree.known]
         """Per level: some domain is unknown."""
         self._shapes: dict[int, _Shape] = {}
@@ -121,7 +124,8 @@ class Space:
         """An independent copy."""
         other = Space.__new__(Space)
         other.problem, other.free = self.problem, self.free.copy()
-        other._shapes, other._scratch, other._strict = self._shapes, self._scratch, self._strict
+        other._gangs, other._shapes = self._gangs, self._shapes
+        other._scratch, other._strict = self._scratch, self._strict
         other._taken, other._views = [], {}
         return other
 
@@ -135,13 +139,12 @@ class Space:
 
     def fits(self, gang: int) -> IntArray:
         """(N,): members of the gang that each node holds now, capped by its size. Read only."""
-        return self._view(gang, int(self.problem.members[gang]), -1).fits
+        return self._view(gang, self._gangs[gang][1], -1).fits
 
     def view(self, gang: int) -> View:
         """The view for a gang: capped by its size, with no room in domains that its required level doesn't know."""
-        required = int(self.problem.required[gang])
-        strict = required if required >= 0 and self._strict[required] else -1
-        return self._view(gang, int(self.problem.members[gang]), strict)
+        _, members, required = self._gangs[gang]
+        return self._view(gang, members, required if required >= 0 and self._strict[required] else -1)
 
     def uncapped(self, gang: int) -> IntArray:
         """(N,): members of the gang that each node holds now, whatever its size. Read only."""
@@ -153,7 +156,7 @@ class Space:
         self._taken.append(spread.nodes)
 
     def _shape(self, gang: int) -> _Shape:
-        number = int(self.problem.shape_of[gang])
+        number = self._gangs[gang][0]
         if number not in self._shapes:
             problem = self.problem
             asks = np.flatnonzero(problem.request[gang])
@@ -165,7 +168,7 @@ class Space:
     def _view(self, gang: int, cap: int, strict: int) -> View:
         shape = self._shape(gang)
         cap = min(cap, shape.top)
-        key = int(self.problem.shape_of[gang]), cap, strict
+        key = self._gangs[gang][0], cap, strict
         view = self._views.pop(key, None)
         if view is None:
             view = self._fresh(gang, cap, strict, shape)

@@ -11,20 +11,27 @@ from gangfit.solver.assignment import Assignment, tier_names, tier_values
 from gangfit.solver.bounds import tier_bounds
 from gangfit.solver.classes import node_classes
 from gangfit.solver.engine import Budget, run
+from gangfit.solver.held_bound import UPLINKS, HeldBound
 from gangfit.solver.local_search import LocalSearch
 from gangfit.solver.merged import Merged
+from gangfit.solver.pattern_bound import Known
 from gangfit.solver.problem import Problem
 from gangfit.solver.topology import DISTANCE, Topology
-from gangfit.solver.uplink_bound import UplinkBound
 
-UPLINKS = 2
-"""Place of the tier among those after admission."""
+TOPOLOGY = 0.65
+"""Share of the remaining time for a topology tier."""
+HELD = 0.6
+"""Share of the remaining time for the pattern bound of a later tier."""
 SHARE = 0.5
 """Most of the remaining time that one tier may take."""
-SMALL = 500
+FIRST = 0.02
+"""Share of the remaining time for the merged model before any kernel is loaded."""
+SMALL = 150
 """Counts of a merged model so small that CP-SAT is asked before any kernel is loaded."""
 LARGE = 60_000
 """Counts of a merged model that CP-SAT would not get anywhere with in time."""
+COUNTED = 400_000
+"""Nodes × gangs up to which counts are counted."""
 BUILD = 4e-5
 """Seconds to build the merged model, per count and level."""
 
@@ -55,6 +62,10 @@ class Improvement:
     """Tier → what gave its bound: count, pattern, cut, gap or merged."""
     seconds: dict[str, float] = field(default_factory=dict)
     """Tier → wall time spent on it."""
+    failures: list[str] = field(default_factory=list)
+    """Engines that gave up, and on which tier; a defect each."""
+    known: Known = field(default_factory=Known)
+    """Patterns of the distance tier."""
     small: int = SMALL
     """As the constant; tests set it to 0."""
 
@@ -88,51 +99,60 @@ class Improvement:
         """Work on one tier with the earlier ones held; keeps the assignment if better. Returns a lower bound."""
         counts = self._counts()
         if counts <= self.small:
-            bound = self._merged(tier, name, bound, SHARE if tier > DISTANCE else SHARE / 4)
-        if self._value(tier) <= bound:
-            return bound
-        if tier <= DISTANCE:
-            bound = self._topology(tier, name, bound, counts)
-        else:
-            if tier == UPLINKS:
-                bound = self._crossings(name, bound)
-            if self._value(tier) > bound:
-                self._local(tier, bound)
-        if self._value(tier) > bound and counts <= LARGE:
+            bound = self._merged(tier, name, bound, FIRST)
+        exact = False
+        if self._value(tier) > bound:
+            try:
+                bound, exact = self._fast(tier, name, bound)
+            except (RuntimeError, ImportError, MemoryError) as error:
+                # An engine that fails costs its bound, never the plan.
+                self.failures.append(f"{name}: {error}")
+        if self._value(tier) > bound and not exact and counts <= LARGE:
             bound = self._merged(tier, name, bound, SHARE)
         return bound
 
-    def _counts(self) -> int:
-        """Member counts of the merged model, without building it."""
-        classes = node_classes(self.problem, sorted(self.assignment), self.single)
-        return sum(len(group.room) for group in classes)
+    def _fast(self, tier: int, name: str, bound: int) -> tuple[int, bool]:
+        """The fast path. Returns a bound, and whether the merged model could do no better."""
+        if tier <= DISTANCE:
+            return self._topology(tier, name, bound)
+        bound = self._held(tier, name, bound)
+        if self._value(tier) > bound:
+            self._local(tier, bound)
+        return bound, False
 
-    def _topology(self, tier: int, name: str, bound: int, counts: int) -> int:
-        """The fast path of the two topology tiers."""
+    def _counts(self) -> int:
+        """Member counts of the merged model, without building it; too many where even counting takes long."""
+        gangs = sorted(self.assignment)
+        if len(gangs) * len(self.problem.node_names) > COUNTED:
+            return LARGE + 1
+        return sum(len(group.room) for group in node_classes(self.problem, gangs, self.single))
+
+    def _topology(self, tier: int, name: str, bound: int) -> tuple[int, bool]:
+        """The fast path of the two topology tiers. Returns a bound, and false where the merged model may do better."""
         assert self.budget is not None
         topology = Topology(self.problem, self.assignment, tier, bound, self.budget, self.progress)
-        topology.close(SHARE if counts <= LARGE else 2 * SHARE - SHARE / 4)
-        self.assignment = topology.assignment
+        topology.close(TOPOLOGY)
+        self.assignment, self.known = topology.assignment, topology.known
         self.sizes |= topology.sizes
         if topology.source != "count":
             self.sources[name] = topology.source
-        return topology.bound
+        return topology.bound, not topology.relaxed
 
-    def _crossings(self, name: str, bound: int) -> int:
-        """The pattern bound of the uplinks."""
+    def _held(self, tier: int, name: str, bound: int) -> int:
+        """The pattern bound of a later tier."""
         assert self.budget is not None
         values = tier_values(self.problem, self.assignment)
-        pattern = UplinkBound(self.problem, self.assignment, values[:UPLINKS])
-        found = pattern.run(values[UPLINKS], self.budget, self.budget.until(SHARE))
+        pattern = HeldBound(self.problem, self.assignment, values[:UPLINKS], tier, self.known)
+        found = pattern.run(values[tier], self.budget, self.budget.until(HELD))
         if found > bound:
             self.sources[name] = "pattern"
-        return max(bound, min(found, values[UPLINKS]))
+        return max(bound, min(found, values[tier]))
 
     def _local(self, tier: int, bound: int) -> None:
         """Local search for a later tier, the earlier ones held."""
         assert self.budget is not None
         search = LocalSearch(self.problem, self.assignment, self.budget.policy.seed)
-        search.search(tier, bound, 20_000, self.budget, self.budget.until(SHARE / 4))
+        search.search(tier, bound, 20_000, self.budget, self.budget.until(SHARE))
         if search.values < tier_values(self.problem, self.assignment):
             self.assignment = search.record
 
@@ -150,7 +170,7 @@ class Improvement:
             model = Merged(self.problem, gangs, classes, spread=True)
             self.sizes |= {"classes": len(model.classes), "counts": len(model.members)}
             values = tier_values(self.problem, self.assignment)
-            self._hold(model, values, tier, bound)
+            self._rows(model, values, tier, bound)
             outcome = run(model.model, self.budget, self.budget.part(until, 1.0))
             if outcome.status == "infeasible":
                 # Nothing below the value we hold: it is the optimum.
@@ -175,7 +195,7 @@ class Improvement:
             self.single |= fresh
         return bound
 
-    def _hold(self, model: Merged, values: tuple[int, ...], tier: int, bound: int) -> None:
+    def _rows(self, model: Merged, values: tuple[int, ...], tier: int, bound: int) -> None:
         """Rows that hold the earlier tiers at their values, and this tier as objective between bound and value."""
         for earlier in range(tier):
             model.model.add(model.objective(earlier) <= values[earlier])

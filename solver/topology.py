@@ -10,12 +10,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from gangfit.solver.assignment import Assignment, tier_values
+from gangfit.solver.dive import dive
 from gangfit.solver.engine import Budget, run
 from gangfit.solver.gap_model import LIMIT, GapModel, Reduced, reachable
 from gangfit.solver.hand_out import hand_out
 from gangfit.solver.leaves import Leaves, leaves
 from gangfit.solver.local_search import LocalSearch
-from gangfit.solver.pattern_bound import PatternBound
+from gangfit.solver.pattern_bound import Known, PatternBound
 from gangfit.solver.problem import Problem
 from gangfit.solver.spine_split import exact_sum, spine_split
 
@@ -23,6 +24,12 @@ DISTANCE = 1
 """Place of the tier among those after admission."""
 FIRST_ROUNDS = 2_000
 """Local search before the dearer bounds."""
+MANY = 60
+"""Gangs from which on the linear program's patterns are rounded to a start."""
+FOREVER = 1 << 40
+"""Rounds that the clock ends."""
+BUILD = 1.5e-4
+"""Seconds to build the gap model, per (gang, leaf) pair."""
 
 
 @dataclass
@@ -37,6 +44,10 @@ class Topology:
     progress: Callable[[str], None]
     source: str = "count"
     """What gave the bound: count, pattern, cut or gap."""
+    relaxed: bool = False
+    """Whether the counts per leaf that meet the bound could not be handed out to nodes."""
+    known: Known = field(default_factory=Known)
+    """Patterns generated, for the bounds of later tiers."""
     sizes: dict[str, int] = field(default_factory=dict)
 
     @property
@@ -52,8 +63,13 @@ class Topology:
         pattern.start(self.assignment)
         self.sizes.update(leaves=view.forest.leaves, types=len(view.types))
         self._generate(pattern, "pattern", until)
+        self.known = pattern.known()
         if self.value <= self.bound:
             return
+        if len(self.assignment) >= MANY:
+            start = dive(pattern, ("preferred", "distance")[self.tier], self.budget, self.budget.until(0.4, until))
+            if start is not None:
+                self._adopt(start)
         search = LocalSearch(self.problem, self.assignment, self.budget.policy.seed)
         search.search(self.tier, self.bound, FIRST_ROUNDS, self.budget, until)
         self._adopt(search.record)
@@ -87,30 +103,43 @@ class Topology:
             self._generate(pattern, "cut", until)
 
     def _gaps(self, pattern: PatternBound, view: Leaves, search: LocalSearch, until: float) -> None:
-        """Local search and gap models by turns: whichever closes the tier first."""
-        part = 0.2
-        while self.value > self.bound and not self.budget.past(until) and self.budget.remaining > 0:
-            rounds = search.rounds
-            search.search(self.tier, self.bound, 10 * FIRST_ROUNDS, self.budget, self.budget.until(part / 2, until))
+        """Gap models with local search beside them, as long as they say no; what remains is local search's."""
+        while pattern.best is not None and reachable(view) and self._open(until):
+            before = (self.bound, self.value)
+            self._gap(pattern, search, until)
+            if before == (self.bound, self.value):
+                break
+        if self._open(until):
+            rounds = 40 * FIRST_ROUNDS if self.budget.policy.deterministic else FOREVER
+            search.search(self.tier, self.bound, rounds, self.budget, until)
             self._adopt(search.record)
-            if self.value <= self.bound:
-                return
-            if pattern.best is not None and reachable(view):
-                self._gap(pattern, self.budget.part(until, part))
-            elif search.rounds == rounds:
-                return
-            part = min(1.0, part * 2)
 
-    def _gap(self, pattern: PatternBound, share: float) -> None:
+    def _open(self, until: float) -> bool:
+        return self.value > self.bound and not self.budget.past(until) and self.budget.remaining > 0
+
+    def _gap(self, pattern: PatternBound, search: LocalSearch, until: float) -> None:
+        """Ask whether the bound can be met: no raises it, yes may bring a plan that meets it."""
         assert pattern.best is not None
         reduced = Reduced(pattern, pattern.best)
-        if reduced.pairs(self.bound) > LIMIT:
+        pairs = reduced.pairs(self.bound)
+        if pairs > LIMIT or pairs * BUILD > self.budget.remaining * self.budget.part(until, 0.3):
             return
         model = GapModel(reduced, self.bound)
-        outcome = run(model.model, self.budget, share) if model.feasible else None
-        if outcome is None or outcome.status == "infeasible":
+        if not model.feasible:
             self._raise(self.bound + 1, "gap")
-        elif outcome.values is not None:
+            return
+        outcome = run(
+            model.model,
+            self.budget,
+            self.budget.part(until, 0.8),
+            tight=True,
+            beside=lambda done: search.search(self.tier, self.bound, FOREVER, self.budget, until, done),
+        )
+        self._adopt(search.record)
+        if outcome.status == "infeasible":
+            self._raise(self.bound + 1, "gap")
+        elif outcome.values is not None and self.value > self.bound:
             found = hand_out(self.problem, model.solution(outcome.values))
             if found is not None:
                 self._adopt(found)
+            self.relaxed = self.value > self.bound

@@ -25,7 +25,7 @@ def fill(site: Site, level: int, domain: int, members: int) -> list[Piece]:
         low, high = tree.children(level, domain)
         level += 1
         room = site.sums[level][low:high]
-        if high - low > 1 and int(room.max()) < members:
+        if high - low > 1 and np.maximum.reduce(room) < members:
             order = (-room).argsort(kind="stable")
             total = room[order].cumsum()
             whole = int(total.searchsorted(members))
@@ -69,7 +69,7 @@ def fill_nodes(site: Site, low: int, high: int, members: int) -> Piece:
     """Where members go on nodes `low … high − 1`: fewest nodes, broken before intact ones, best fit for the rest."""
     room = site.fits[low:high]
     intact = site.problem.intact[low:high]
-    if int(room.max()) >= members:
+    if np.maximum.reduce(room) >= members:
         return one_node(low + _smallest(room, intact, members), members)
     order = (intact - 2 * room).argsort(kind="stable")
     total = room[order].cumsum()

@@ -16,7 +16,7 @@ Piece = tuple[IntArray, IntArray]
 """Nodes and the members on each, in any order; no node is in two pieces."""
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True)
 class Site:
     """A gang that is to be placed, and the space it may use. The members fit, in one domain of the required level."""
 
@@ -75,7 +75,7 @@ def place_one(problem: Problem, space: Space, place: Place, gang: int) -> Spread
     if view.total < members:
         return None
     required = int(problem.required[gang])
-    if required >= 0 and int(view.sums[required].max()) < members:
+    if required >= 0 and np.maximum.reduce(view.sums[required]) < members:
         return None
     return _spread(place(Site(problem, space, gang, members, required, view.fits, view.sums)))
 

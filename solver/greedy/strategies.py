@@ -93,7 +93,7 @@ def _bottom_up(site: Site) -> list[Piece]:
     for level in range(tree.named, max(site.required, 0) - 1, -1):
         room = site.sums[level]
         if level == tree.named:
-            if int(room.max()) >= members:
+            if np.maximum.reduce(room) >= members:
                 return [fill_nodes(site, 0, len(room), members)]
             continue
         domain = _smallest(room, members)
@@ -113,7 +113,7 @@ def _lexicographic(site: Site) -> list[Piece]:
 
 def _best_fit(site: Site) -> list[Piece]:
     tree, members = site.tree, site.members
-    if int(site.fits.max()) >= members:
+    if np.maximum.reduce(site.fits) >= members:
         room = np.where(site.fits >= members, site.space.uncapped(site.gang), NEVER)
         return [one_node(int(room.argmin()), members)]
     found = (-1, 0)

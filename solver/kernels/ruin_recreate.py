@@ -47,44 +47,56 @@ def _book(j, sign, named, node, vertex, gang, slot, room, capacity, allowed, req
     state[CONTROL, 1] = stamp
     shape = gang[j, SHAPE]
     listed = 0
+    shapes, resources = request.shape[0], request.shape[1]
     for level in range(named):
         scratch[0, level] = 0
-    for i in range(begin, begin + count):
-        n, members = slot[0, i], slot[1, i]
-        v = node[n, LEAF]
+    i, end = begin, begin + count
+    while i < end:
+        # One leaf at a time: what changes above it is passed up once.
+        leaf = node[slot[0, i], LEAF]
+        v = leaf
         while v >= 0 and 0 <= vertex[v, LEVEL] < named and vertex[v, STAMP] != stamp:
             vertex[v, STAMP] = stamp
             scratch[1, listed] = v
             listed += 1
             scratch[0, vertex[v, LEVEL]] += 1
             v = vertex[v, PARENT]
-        before = node[n, HOSTS]
-        node[n, HOSTS] = before + sign * members
-        if node[n, INTACT] and (before == 0 or node[n, HOSTS] == 0):
-            state[VALUE, 3 + named] += sign
-            v = node[n, LEAF]
-            while v >= 0 and 0 <= vertex[v, LEVEL] < named:
-                vertex[v, LOST] += sign
-                if vertex[v, WHOLE] and (vertex[v, LOST] == 0 or (sign > 0 and vertex[v, LOST] == 1)):
-                    state[VALUE, 3 + vertex[v, LEVEL]] += sign
+        lost = 0
+        for s in range(shapes):
+            scratch[7, s] = 0
+        while i < end and node[slot[0, i], LEAF] == leaf:
+            n, members = slot[0, i], slot[1, i]
+            i += 1
+            before = node[n, HOSTS]
+            node[n, HOSTS] = before + sign * members
+            if node[n, INTACT] and (before == 0 or node[n, HOSTS] == 0):
+                lost += sign
+            node[n, OWNER] = j if sign > 0 else -1
+            for r in range(resources):
+                node[n, FREE + r] -= sign * members * request[shape, r]
+            for s in range(shapes):
+                if allowed[s, n]:
+                    now = BIG
+                    for r in range(resources):
+                        if request[s, r]:
+                            now = min(now, node[n, FREE + r] // request[s, r])
+                    scratch[7, s] += now - room[s, n]
+                    room[s, n] = now
+        for s in range(shapes):
+            change = scratch[7, s]
+            v = leaf
+            while change != 0 and v >= 0:
+                capacity[s, v] += change
                 v = vertex[v, PARENT]
-        node[n, OWNER] = j if sign > 0 else -1
-        for r in range(request.shape[1]):
-            node[n, FREE + r] -= sign * members * request[shape, r]
-        for s in range(request.shape[0]):
-            if not allowed[s, n]:
-                continue
-            now = BIG
-            for r in range(request.shape[1]):
-                if request[s, r]:
-                    now = min(now, node[n, FREE + r] // request[s, r])
-            change = now - room[s, n]
-            if change:
-                room[s, n] = now
-                v = node[n, LEAF]
-                while v >= 0:
-                    capacity[s, v] += change
-                    v = vertex[v, PARENT]
+        if lost:
+            state[VALUE, 3 + named] += lost
+            v = leaf
+            while v >= 0 and 0 <= vertex[v, LEVEL] < named:
+                before = vertex[v, LOST]
+                vertex[v, LOST] = before + lost
+                if vertex[v, WHOLE] and (before == 0) != (before + lost == 0):
+                    state[VALUE, 3 + vertex[v, LEVEL]] += 1 if before == 0 else -1
+                v = vertex[v, PARENT]
     for i in range(listed):
         v = scratch[1, i]
         if scratch[0, vertex[v, LEVEL]] > 1:

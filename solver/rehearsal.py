@@ -1,0 +1,48 @@
+"""A made-up round that runs every kernel once, for warm-up and tests."""
+
+from __future__ import annotations
+
+from gangfit.models import Snapshot
+from gangfit.solver.assignment import tier_values
+from gangfit.solver.engine import Budget
+from gangfit.solver.gap_model import Reduced
+from gangfit.solver.greedy import STRATEGIES
+from gangfit.solver.leaves import leaves
+from gangfit.solver.local_search import LocalSearch
+from gangfit.solver.pattern_bound import PatternBound
+from gangfit.solver.problem import Problem, encode
+from gangfit.solver.spine_split import exact_sum
+
+
+def made_up() -> Problem:
+    """Two spines of two racks of four nodes, three gangs that don't fit a rack each."""
+    nodes = [
+        {"name": f"n{n:02d}", "path": [f"s{n // 8}", f"r{n // 4}"], "gpus": 8, "used": {"gpus": 8 * (n % 5 == 4)}}
+        for n in range(16)
+    ]
+    pending = [{"name": f"g{j}", "members": 4, "request": {"gpus": 8}} for j in range(3)]
+    snapshot = {
+        "time_s": 0,
+        "topology": {"levels": [{"name": "spine"}, {"name": "rack"}]},
+        "nodes": nodes,
+        "pending": pending,
+    }
+    return encode(Snapshot.model_validate(snapshot))
+
+
+def rehearse() -> None:
+    """Run every kernel on the made-up round."""
+    problem = made_up()
+    plan = STRATEGIES["rack_first"](problem)
+    budget = Budget(problem.snapshot.policy.model_copy(update={"deterministic": True}))
+    view = leaves(problem, sorted(plan), "distance")
+    pattern = PatternBound(view)
+    pattern.start(plan)
+    certificate = pattern.run(1 << 30, budget)
+    if certificate is not None:
+        Reduced(pattern, certificate)
+    exact_sum(view)
+    search = LocalSearch(problem, plan, 0)
+    search.search(1, -1, 64, budget)
+    if search.values > tier_values(problem, plan):
+        raise RuntimeError("local search made a plan worse")
