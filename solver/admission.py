@@ -128,6 +128,8 @@ class _Loop:
     def _in_free_space(self, gang: int) -> tuple[Decision, bool]:
         """Beside all admitted, without losses beyond those of their victims."""
         preempting = bool(self.preemption.preemptors)
+        if self.stale and not self._alike(gang):
+            self._refresh()
         within = self.order.within_limit(gang, given_back(self.problem, self.preemption.victims))
         if self.headroom.rules_out(gang) or not (within or preempting):
             return "bound", False
@@ -143,7 +145,6 @@ class _Loop:
             # The question with victims of its own, which comes next, is the same question.
             return "search", False
         else:
-            self._refresh()
             self.progress(f"admission: asking CP-SAT about {self.problem.gangs[gang].name!r} beside victims")
             gangs = [*self.admitted, gang]
             answer, cuts = fits_with_victims(self.problem, gangs, self.preemption, False, self.budget)
