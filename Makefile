@@ -13,6 +13,7 @@ $(STAMP): pyproject.toml requirements.txt
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --editable .
+	$(BIN)/gangfit warmup
 	touch $(STAMP)
 
 demo: $(STAMP)  ## solve a real snapshot: 847 nodes of Alibaba's Lingjun cluster
