@@ -193,6 +193,14 @@ def serve(
 
 
 @app.command()
+def warmup() -> None:
+    """Compile the solver's kernels once, for all later runs; takes some seconds the first time."""
+    from gangfit.solver import kernels
+
+    print(f"kernels warm after {kernels.warmup():.1f} s")
+
+
+@app.command()
 def version() -> None:
     """Print the versions of gangfit, OR-Tools and Python."""
     for name, number in versions():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import logging
 import multiprocessing
 import os
 import signal
@@ -12,6 +13,7 @@ from gangfit.api import documents
 from gangfit.models import Node, PendingGang, Request, Snapshot
 from gangfit.solver import check as check_plan
 from gangfit.solver import solve as solve_snapshot
+from gangfit.solver.kernels import warmup
 
 _limit: ctypes.c_double | None = None
 
@@ -27,6 +29,12 @@ def start(limit: ctypes.c_double) -> None:
     threading.Thread(target=_follow_parent, daemon=True).start()
     gang = PendingGang(name="g", members=1, request=Request(gpus=1))
     solve_snapshot(Snapshot(nodes=(Node(name="n", gpus=1),), pending=(gang,)), search=False)
+    threading.Thread(target=_warm_kernels, daemon=True).start()
+
+
+def _warm_kernels() -> None:
+    """Load the compiled kernels, or compile them once for all later processes, beside the first requests."""
+    logging.getLogger("gangfit").info("kernels warm after %.1f s", warmup())
 
 
 def announce(time_limit_s: float) -> None:
