@@ -257,17 +257,20 @@ class Merged:
         """Running gangs that cross a domain's boundary."""
         return Sum([int(self.problem.crossing[level][d])])
 
+    def _most_nodes(self, j: int, members: int) -> int:
+        """Nodes that so many members of a gang may take where nodes touched are no variables."""
+        return min(members, 1) if self.problem.required[j] == self.problem.tree.named else members
+
     def decode(self, values: Sequence[int], budget: Budget) -> tuple[Assignment | None, list[NodeClass]]:
         """Counts → nodes. Returns the assignment, or None and the classes whose counts can't be handed out."""
         placed: dict[int, dict[int, int]] = {j: {} for j in self.gangs}
         failed: list[NodeClass] = []
         for k, group in enumerate(self.classes):
             members = {j: values[self.members[k, j].index] for j in group.room}
-            if self.spread:
-                most = {j: values[self.nodes[k, j].index] for j in group.room}
-            else:
-                one = {j for j in group.room if self.problem.required[j] == self.problem.tree.named}
-                most = {j: min(count, 1) if j in one else count for j, count in members.items()}
+            most = {
+                j: values[self.nodes[k, j].index] if self.spread else self._most_nodes(j, members[j])
+                for j in group.room
+            }
             opened = values[self.opened[k].index] if k in self.opened else group.size
             packed = pack(self.problem, self._group(k, values), members, most, opened, budget)
             if packed is None:
