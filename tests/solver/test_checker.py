@@ -1019,6 +1019,19 @@ class TestVictims:
         report = run(data, plan)
         assert {violation.rule for violation in report.violations} == set(rules.split()), report.violations
 
+    @pytest.mark.parametrize(("surge_first", "lawful"), [(True, True), (False, False)])
+    def test_only_what_starts_before_the_taker_makes_its_tenant_reclaimable(self, surge_first, lawful):
+        """c holds 32 of 32; with `surge` it would hold 40, which counts only if `surge` comes before `take`."""
+        data = copy.deepcopy(COURT)
+        data["policy"] = {"order": "priority"}
+        entry(data["tenants"], "c")["quota"] = {"gpus": 32}
+        data["nodes"].append({"name": "n9", "path": ["r5"], "gpus": 8, "cpu_milli": 10_000})
+        data["pending"].append(_asks("surge", "c", priority=99 if surge_first else -99))
+        placements = {**COURT_PLACEMENTS, "surge": {"n9": 1}}
+        preemptions = court_plan()["preemptions"]
+        violations = run(data, {**bare(placements), "preemptions": preemptions}).violations
+        assert ("victim_right" not in {violation.rule for violation in violations}) == lawful
+
     def test_priority_across_tenants(self):
         data = copy.deepcopy(COURT)
         data["policy"] = {"preemption": {"across": "priority"}}
