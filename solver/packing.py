@@ -12,6 +12,8 @@ from gangfit.solver.classes import NodeClass
 from gangfit.solver.engine import Budget, run
 from gangfit.solver.problem import Problem
 
+SHARE = 0.02
+"""Most of the remaining time that one class may take: kept apart, its nodes are settled by the model itself."""
 Packed = list[dict[int, int]]
 """Per node of the class (by position): gang → members."""
 
@@ -98,7 +100,7 @@ def _search(
         for n in range(open_nodes):
             row = cp_model.LinearExpr.weighted_sum([x[n, j] for j in members], asks)
             model.add(row <= int(group.free[r]))
-    outcome = run(model, budget, 0.5)
+    outcome = run(model, budget, SHARE)
     if outcome.values is None:
         return None
     packed: Packed = [{} for _ in range(group.size)]
