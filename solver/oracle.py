@@ -261,7 +261,7 @@ def _loss(problem: Problem, victims: Collection[int], priority: int | None) -> i
 def needed(
     problem: Problem, gangs: Sequence[int], held: Sequence[Right], victims: frozenset[int], budget: Budget
 ) -> frozenset[int]:
-    """Rule 11: the fewest of the victims that make room for everyone, rights aside; all if nobody is needless."""
+    """Rule 11: fewer of the victims that make room for everyone, rights aside; all of them if nobody is needless."""
     chain = problem.tenants.chain
     entitled = {t for right in held if right.reclaim.any() for t in chain(int(problem.tenant_of[right.gang]))}
     if not any(entitled.intersection(chain(int(problem.victims.tenant[v]))) for v in victims):
@@ -272,6 +272,10 @@ def needed(
     outcome = run_mip(slots.model, budget, SHARE)
     if outcome.bound is not None and outcome.bound >= len(victims):
         return victims
+    if outcome.values is not None:
+        fewer = slots.leaving(outcome.values)
+        if len(fewer) < len(victims) and place_beside(problem, gangs, fewer, budget) is not None:
+            return fewer
 
     def build(single: set[int]) -> Merged:
         model = Joint(problem, gangs, held, single, spread=False, only=victims, lawful=False)
