@@ -3,10 +3,21 @@
 from typing import Any
 
 SNAPSHOT: dict[str, Any] = {
+    "time_s": 1_700_003_600,
     "topology": {"levels": [{"name": "rack"}]},
     "nodes": [
         {"name": "r1-[1-2]", "path": ["r1"], "gpus": 8},
         {"name": "r2-[1-2]", "path": ["r2"], "gpus": 8},
+    ],
+    "running": [
+        {
+            "name": "sweep",
+            "members": 2,
+            "request": {"gpus": 8},
+            "placement": {"r1-1": 1, "r2-1": 1},
+            "started_s": 1_700_000_000,
+            "checkpoint": {"last_s": 1_700_000_000, "bytes": 1_000_000_000_000, "write_gbps": 10.0},
+        }
     ],
     "pending": [
         {
@@ -20,32 +31,66 @@ SNAPSHOT: dict[str, Any] = {
     ],
     "policy": {"time_limit_s": 5, "deterministic": True},
 }
-"""Two racks of two nodes; a gang for a whole rack and a gang for half a node."""
+"""Two racks of two nodes, one node of each in use; a gang for a whole rack and a gang for half a node."""
 
-PLACEMENTS: dict[str, Any] = {
+DECISIONS: dict[str, Any] = {
     "placements": [
         {"gang": "train", "roles": {"members": {"r1-1": 1, "r1-2": 1}}},
         {"gang": "eval", "roles": {"members": {"r2-1": 1}}},
-    ]
+    ],
+    "preemptions": [
+        {
+            "gang": "sweep",
+            "for": "train",
+            "reason": "own",
+            "drain": {
+                "stop_s": 1700003600,
+                "saved_by_s": 1700003700,
+                "kill_s": 1700003900,
+                "resume_from_s": 1700003600,
+                "lost_gpu_s": 4800,
+            },
+        }
+    ],
 }
-"""A plan as a caller may send it for a check: placements only."""
+"""A plan as a caller may send it for a check: who starts where, and who gives way."""
 
 PLAN: dict[str, Any] = {
     "status": "optimal",
     "tiers": [
         {"name": "admission", "sense": "max", "value": 2, "bound": 2, "gap": 0.0, "proof": "bound"},
+        {"name": "lost.p0", "sense": "min", "value": 4800, "bound": 4800, "gap": 0.0, "proof": "search"},
+        {"name": "broken", "sense": "min", "value": 1, "bound": 1, "gap": 0.0, "proof": "search"},
         {"name": "preferred", "sense": "min", "value": 0, "bound": 0, "gap": 0.0, "proof": "bound"},
         {"name": "distance", "sense": "min", "value": 1, "bound": 1, "gap": 0.0, "proof": "bound"},
         {"name": "uplinks", "sense": "min", "value": 0, "bound": 0, "gap": 0.0, "proof": "bound"},
-        {"name": "intact.rack", "sense": "min", "value": 2, "bound": 2, "gap": 0.0, "proof": "bound"},
-        {"name": "intact.node", "sense": "min", "value": 3, "bound": 3, "gap": 0.0, "proof": "bound"},
+        {"name": "intact.rack", "sense": "min", "value": 0, "bound": 0, "gap": 0.0, "proof": "bound"},
+        {"name": "intact.node", "sense": "min", "value": 1, "bound": 1, "gap": 0.0, "proof": "bound"},
     ],
-    **PLACEMENTS,
+    "placements": [
+        {"gang": "train", "roles": {"members": {"r1-1": 1, "r1-2": 1}}, "starts_after_s": 1700003900},
+        {"gang": "eval", "roles": {"members": {"r2-1": 1}}, "starts_after_s": 1700003900},
+    ],
+    "preemptions": [
+        {
+            "gang": "sweep",
+            "for": "train",
+            "reason": "own",
+            "drain": {
+                "stop_s": 1700003600,
+                "saved_by_s": 1700003700,
+                "kill_s": 1700003900,
+                "resume_from_s": 1700003600,
+                "lost_gpu_s": 4800,
+            },
+        }
+    ],
     "blocked": [],
     "considered": [
-        {"gang": "train", "admitted": True, "decided_by": "greedy"},
-        {"gang": "eval", "admitted": True, "decided_by": "greedy"},
+        {"gang": "train", "admitted": True, "group": "within", "share": 0.5, "decided_by": "greedy"},
+        {"gang": "eval", "admitted": True, "group": "surplus", "share": 1.0, "decided_by": "greedy"},
     ],
+    "fairness": [{"tenant": "default", "dominant_resource": "gpus", "share_before": 0.5, "share_after": 0.625}],
     "warnings": [],
 }
 """The answer to `SNAPSHOT`, shortened."""
@@ -55,14 +100,14 @@ REPORT: dict[str, Any] = {
     "violations": [
         {
             "rule": "node_capacity",
-            "gang": None,
+            "gang": "train",
             "node": "r1-1",
-            "message": "gpus: gangs take 16; the node has 8 free",
+            "message": "node 'r1-1': gang train takes 8 gpus, 0 are free",
         }
     ],
     "tiers": [{"name": "admission", "value": 2}],
 }
-"""A check that found something."""
+"""A check of `DECISIONS` without its preemptions, shortened."""
 
 PROBLEM: dict[str, Any] = {
     "type": "urn:gangfit:problem:invalid-body",

@@ -73,7 +73,7 @@ def router(pool: Pool, settings: Settings, solve_worker: SolveWorker) -> APIRout
         "/check",
         summary="Does a plan keep every rule?",
         response_class=Response,
-        openapi_extra=takes(CheckRequest, placements_only={"snapshot": examples.SNAPSHOT, "plan": examples.PLACEMENTS}),
+        openapi_extra=takes(CheckRequest, own_plan={"snapshot": examples.SNAPSHOT, "plan": examples.DECISIONS}),
         responses=answers(CheckReport, "Violations, and the tier values recomputed.", examples.REPORT),
     )
     async def check(request: Request) -> Response:

@@ -31,14 +31,31 @@ def console(stderr: bool = False) -> Console:
 
 
 def show_plan(plan: Plan, everything: bool) -> None:
-    """Status, tiers, placements, who waits and why, warnings."""
+    """Status, tiers, placements, who gives way, what tenants hold, who waits and why, warnings."""
     out = console()
     out.print(f"{plan.status}: {_counted(plan.placements, 'gang')} placed, {len(plan.blocked)} wait{_seconds(plan)}")
     tiers = [(t.name, str(t.value), str(t.bound), _gap(t), t.proof or "open") for t in plan.tiers]
     _show(out, "Tiers", ["tier", ">value", ">bound", ">gap", "proof"], tiers)
     most = None if everything else MAX_ROWS
     placed = _placements(plan, most, None if everything else MAX_RANGES)
-    _show(out, "Placements", ["gang", ">members", "touches", "nodes"], placed, len(plan.placements))
+    header = ["gang", ">members", "touches", "nodes"]
+    if any(placement.starts_after_s is not None for placement in plan.placements):
+        header.append(">starts after s")
+        after = [placement.starts_after_s for placement in plan.placements[:most]]
+        placed = [(*row, "" if end is None else str(end)) for row, end in zip(placed, after, strict=True)]
+    _show(out, "Placements", header, placed, len(plan.placements))
+    leaving = [
+        (p.gang, p.for_gang, p.reason, str(p.drain.lost_gpu_s), str(p.drain.kill_s)) for p in plan.preemptions[:most]
+    ]
+    header = ["gang", "for", "reason", ">lost GPU-s", ">kill at s"]
+    _show(out, "Preemptions", header, leaving, len(plan.preemptions))
+    if len(plan.fairness) > 1 or plan.preemptions:
+        shares = [
+            (f.tenant, f.dominant_resource or "", f"{f.share_before:.1%}", f"{f.share_after:.1%}")
+            for f in plan.fairness[:most]
+        ]
+        header = ["tenant", "dominant resource", ">share before", ">after"]
+        _show(out, "Fairness", header, shares, len(plan.fairness))
     waiting = [(b.gang, b.reason, b.message) for b in plan.blocked[:most]]
     _show(out, "Blocked", ["gang", "reason", "message"], waiting, len(plan.blocked))
     for warning in plan.warnings:
@@ -58,12 +75,12 @@ def show_report(report: CheckReport, everything: bool) -> None:
 def show_comparison(rows: Sequence[Row]) -> None:
     """One line per strategy; the best ones are marked."""
     best = min(row.vector for row in rows)
-    names = list(rows[0].values)
+    names = [name for name in rows[0].values if not _of_victims(name) or any(row.values.get(name) for row in rows)]
     lines = [
         (
             "best" if row.vector == best else "",
             row.name,
-            *(str(row.values[name]) for name in names),
+            *(str(row.values.get(name, 0)) for name in names),
             "yes" if row.proven else "",
             f"{row.seconds:.3f}",
         )
@@ -71,6 +88,10 @@ def show_comparison(rows: Sequence[Row]) -> None:
     ]
     header = ["", "strategy", *(f">{name}" for name in names), "proven", ">seconds"]
     _show(console(), "Comparison (admission: more is better; the rest: less)", header, lines)
+
+
+def _of_victims(tier: str) -> bool:
+    return tier == "broken" or tier.startswith("lost.")
 
 
 def _show(
@@ -90,9 +111,9 @@ def _show(
         out.print(f"… and {total - len(rows)} more (--all shows them)")
 
 
-def _placements(plan: Plan, most: int | None, ranges: int | None) -> list[tuple[str, str, str, str]]:
+def _placements(plan: Plan, most: int | None, ranges: int | None) -> list[tuple[str, ...]]:
     touched = {quality.gang: quality.domains for quality in plan.quality}
-    rows = []
+    rows: list[tuple[str, ...]] = []
     for placement in plan.placements[:most]:
         nodes = placement.nodes()
         domains = touched.get(placement.gang, {"node": len(nodes)})

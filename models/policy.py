@@ -34,7 +34,7 @@ class Policy(Frozen):
     """Which gang is considered next. drf: within quota first, then below quota, then surplus, the smallest weighted
     dominant share inside each. priority: priority across tenants before that."""
     preemption: PreemptionPolicy = PreemptionPolicy()
-    """Who may give way to whom."""
+    """Which running gangs may be asked to give way, to whom, how soon and how often."""
     seed: Annotated[int, Field(strict=True, ge=0, le=2**31 - 1)] = 0
     """Seed of the search."""
     workers: Annotated[int, Field(strict=True, ge=1, le=64)] = 2

@@ -16,7 +16,7 @@ REQUESTS = sorted(FOLDER.glob("*.request.json"))
 
 def test_every_request_has_an_answer_and_a_line() -> None:
     names = [path.name.removesuffix(".request.json") for path in REQUESTS]
-    assert len(names) == 10
+    assert len(names) == 13
     assert names == sorted(path.name.removesuffix(".answer.json") for path in FOLDER.glob("*.answer.json"))
     text = (FOLDER / "README.md").read_text(encoding="utf-8")
     assert all(f"| {name} |" in text for name in names)
@@ -35,3 +35,8 @@ def test_example(path: Path) -> None:
     placed = {placement.gang: placement.nodes() for placement in plan.placements}
     assert placed in answer.get("placements_any_of", [answer.get("placements")])
     assert {blocked.gang: blocked.reason for blocked in plan.blocked} == answer["blocked"]
+    preempted = {p.gang: [p.for_gang, p.reason, p.drain.lost_gpu_s] for p in plan.preemptions}
+    assert preempted == answer.get("preempted", {})
+    assert answer.get("considered") in (None, [step.gang for step in plan.considered])
+    shares = {fair.tenant: [fair.share_before, fair.share_after] for fair in plan.fairness}
+    assert answer.get("shares") in (None, shares)

@@ -39,6 +39,33 @@ def plan_file(demo_file, tmp_path):
     return path
 
 
+@pytest.fixture
+def contested_file(tmp_path):
+    """Tenant `a` takes back one of the two nodes that `b` holds."""
+    held = [
+        {
+            "name": name,
+            "tenant": "b",
+            "members": 1,
+            "request": {"gpus": 8},
+            "placement": {node: 1},
+            "started_s": started,
+        }
+        for name, node, started in (("theirs", "n1", 100), ("older", "n2", 0))
+    ]
+    document = {
+        "time_s": 1_000,
+        "nodes": [{"name": "n[1-2]", "gpus": 8}],
+        "tenants": [{"name": "a"}, {"name": "b"}],
+        "running": held,
+        "pending": [{"name": "mine", "tenant": "a", "members": 1, "request": {"gpus": 8}}],
+        "policy": {"deterministic": True},
+    }
+    path = tmp_path / "contested.json"
+    path.write_text(json.dumps(document))
+    return path
+
+
 class TestSolve:
     def test_table(self, demo_file):
         result = gangfit("solve", demo_file)
@@ -106,6 +133,29 @@ class TestSolve:
         message = refused(gangfit("solve", path))
         assert message.startswith(f"{path}: 2 faults")
         assert 'nodes[0]["[red]z"]: unknown field' in message
+
+    def test_who_gives_way_and_what_tenants_hold(self, contested_file):
+        result = gangfit("solve", contested_file)
+        assert result.exit_code == 0
+        rows = [" ".join(line.split()) for line in result.stdout.splitlines()]
+        assert "gang members touches nodes starts after s" in rows
+        assert "mine 1 node 1 n1 1300" in rows
+        assert "gang for reason lost GPU-s kill at s" in rows
+        assert "theirs mine reclaim 9600 1300" in rows
+        assert "tenant dominant resource share before after" in rows
+        assert "a gpus 0.0% 50.0%" in rows
+        assert "b gpus 100.0% 50.0%" in rows
+
+    def test_nothing_of_it_where_nobody_gives_way(self, demo_file):
+        text = gangfit("solve", demo_file).stdout
+        assert not any(word in text for word in ("Preemptions", "Fairness", "starts after"))
+
+    def test_nothing_but_the_plan_on_standard_output(self, contested_file):
+        """Solvers that print banners of their own do so past Python's `sys.stdout`, so this asks a real process."""
+        command = [Path(sys.executable).parent / "gangfit", "solve", str(contested_file), "--json"]
+        result = subprocess.run(command, capture_output=True, check=True)
+        assert Plan.model_validate_json(result.stdout).preemptions
+        assert result.stderr == b""
 
     def test_long_tables_are_cut(self, tmp_path):
         gangs = [{"name": f"g{i:02}", "members": 1, "request": {"gpus": 8}} for i in range(50)]
@@ -211,8 +261,17 @@ def test_compare(demo_file):
     lines = [line.split() for line in result.stdout.splitlines()]
     (solver,) = [line for line in lines if "solver" in line]
     assert solver[:3] == ["best", "solver", "2"]
+    assert "broken" not in result.stdout
     for name in STRATEGIES:
         assert any(name in line for line in lines)
+
+
+def test_compare_with_victims(contested_file, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "200")
+    lines = [line.split() for line in gangfit("compare", contested_file).stdout.splitlines()]
+    assert ["strategy", "admission", "lost.p0", "broken", "preferred"] in [line[:5] for line in lines]
+    assert next(line for line in lines if "solver" in line)[:6] == ["best", "solver", "1", "9600", "1", "0"]
+    assert next(line for line in lines if "bottom_up" in line)[:5] == ["bottom_up", "0", "0", "0", "0"]
 
 
 def test_version():

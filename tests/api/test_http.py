@@ -89,8 +89,8 @@ class TestSolve:
 
 
 class TestCheck:
-    def test_placements_only(self, service):
-        body = {"snapshot": examples.SNAPSHOT, "plan": examples.PLACEMENTS}
+    def test_a_callers_own_plan(self, service):
+        body = {"snapshot": examples.SNAPSHOT, "plan": examples.DECISIONS}
         answer = service.post("/v1/check", json=body)
         assert answer.status_code == 200
         assert CheckReport.model_validate_json(answer.content).ok

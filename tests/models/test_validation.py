@@ -123,9 +123,15 @@ class TestGangs:
             assert fault[0] == "pending.0.request"
             assert "at least one of gpus, cpu_milli, memory_mib, resources" in fault[2]
 
-    def test_members_times_request_has_a_limit(self) -> None:
+    def test_what_all_gangs_ask_has_a_limit(self) -> None:
+        message = "the gangs ask {} of memory_mib in all; the limit is " + str(2**40 - 1)
         (fault,) = faults(NODES, [gang("g", 10**6, request={"memory_mib": 10**10})])
-        assert fault == ("pending.0.members", 10**6, f"members × request is {10**16}; the limit is {2**52}")
+        assert fault == ("pending", 10**16, message.format(10**16))
+        halves = [gang(name, 2**9, request={"memory_mib": 2**30}) for name in "gh"]
+        (fault,) = faults(NODES, halves)
+        assert fault == ("pending", 2**40, message.format(2**40))
+        most = [halves[0], gang("h", 2**9 - 1, request={"memory_mib": 2**30})]
+        assert snapshot(NODES, most).pending[1].members == 2**9 - 1
 
     @pytest.mark.parametrize(
         ("toleration", "message"),
