@@ -1,6 +1,7 @@
 """Best known tier values: `python instances/record_best.py [--seconds 60] [NAME ...]`.
 
-Solves and updates best_known.json.
+Solves and updates best_known.json. Instances are benchmarks of placement and state no policy of their own; here and in the
+tests all gangs are one tenant's, so that priority and submission decide who is next, and nobody gives way.
 An entry changes only if the new plan is better, tier by tier, or proves a tighter bound. A plan that the checker faults
 is refused. A bound of a tier holds among plans that are equal on every earlier tier, so bounds of two runs are joined
 only as far as their values agree; and only if both admitted a proven set, because the value of that tier counts gangs.
@@ -14,11 +15,15 @@ import json
 from pathlib import Path
 from typing import TypedDict
 
-from gangfit.models import Plan, Policy, Snapshot
+from gangfit.models import DEFAULT_TENANT, Plan, Policy, Snapshot
 from gangfit.solver import check, solve
 
 FOLDER = Path(__file__).parent
 RECORD = FOLDER / "best_known.json"
+
+
+PLACEMENT_ONLY = {"order": "priority", "preemption": {"within": "never", "across": "never"}}
+"""What `best_known.json` is about."""
 
 
 class Known(TypedDict):
@@ -48,10 +53,22 @@ def names() -> list[str]:
     return [path.name.split(".json")[0] for path in sorted(paths, key=lambda path: path.stat().st_size)]
 
 
+def placement_only(snapshot: Snapshot, seconds: float, workers: int = 2) -> Snapshot:
+    """An instance as it is recorded: `PLACEMENT_ONLY`, all gangs of one tenant."""
+    policy = Policy.model_validate({**PLACEMENT_ONLY, "time_limit_s": seconds, "workers": workers})
+    running, pending = (
+        tuple(gang.model_copy(update={"tenant": DEFAULT_TENANT}) for gang in gangs)
+        for gangs in (snapshot.running, snapshot.pending)
+    )
+    return snapshot.model_copy(update={"policy": policy, "tenants": (), "running": running, "pending": pending})
+
+
 def entry(plan: Plan) -> Entry:
-    """What one plan shows."""
+    """What one plan shows; `broken` is 0 by policy and left out."""
     return {
-        tier.name: Known(value=tier.value, bound=tier.bound, proven=tier.value == tier.bound) for tier in plan.tiers
+        tier.name: Known(value=tier.value, bound=tier.bound, proven=tier.value == tier.bound)
+        for tier in plan.tiers
+        if tier.name != "broken"
     }
 
 
@@ -86,11 +103,7 @@ def main() -> None:
     parser.add_argument("--workers", type=int, default=2, help="search threads")
     options = parser.parse_args()
     for name in options.names or names():
-        snapshot = load(name)
-        policy = Policy.model_validate(
-            snapshot.policy.model_dump() | {"time_limit_s": options.seconds, "workers": options.workers}
-        )
-        snapshot = snapshot.model_copy(update={"policy": policy})
+        snapshot = placement_only(load(name), options.seconds, options.workers)
         plan = solve(snapshot)
         report = check(snapshot, plan)
         if not report.ok:

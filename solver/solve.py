@@ -137,7 +137,8 @@ def compare(snapshot: Snapshot, on_progress: Callable[[str], None] | None = None
     seconds = time.perf_counter() - started
     values = {tier.name: tier.value for tier in plan.tiers}
     turns = plan.considered[: len(snapshot.pending)]
-    vector = (*(-turn.admitted for turn in turns), *(v for name, v in values.items() if not _of_victims(name)))
+    later = (value for name, value in values.items() if name != "admission" and not _of_victims(name))
+    vector = (*(-turn.admitted for turn in turns), -values["admission"], *later)
     rows = [Row("solver", vector, values, seconds, plan.status == "optimal")]
     for name, strategy in STRATEGIES.items():
         started = time.perf_counter()
@@ -147,7 +148,8 @@ def compare(snapshot: Snapshot, on_progress: Callable[[str], None] | None = None
         own = dict(zip(tier_names(problem), tier_values(problem, assignment), strict=True))
         values = {"admission": len(assignment), "broken": 0, **own}
         turned = rank(problem, assignment)
-        rows.append(Row(name, (*turned[: len(turns)], len(assignment), *turned[len(turns) :]), values, seconds, False))
+        vector = (*turned[: len(turns)], -len(assignment), *turned[len(turns) :])
+        rows.append(Row(name, vector, values, seconds, False))
     return rows
 
 

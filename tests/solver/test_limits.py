@@ -7,8 +7,8 @@ import sys
 from collections.abc import Callable
 
 import pytest
-from pydantic import ValidationError
 from hand_made import Json, gang, node, placed, racks, snapshot
+from pydantic import ValidationError
 from random_rounds import random_round
 from vectors import admissions, vector
 
@@ -166,7 +166,7 @@ class TestLargest:
         ("asks", "members"), [({"memory_mib": 10**10}, 55), ({"cpu_milli": 10**9}, 550), ({"memory_mib": 2**20}, 2**19)]
     )
     def test_what_would_pass_for_no_limit_is_refused(self, asks: Json, members: int) -> None:
-        with pytest.raises(ValidationError, match="the gangs ask .* in all; the limit is 1099511627775"):
+        with pytest.raises(ValidationError, match=r"the gangs ask .* in all; the limit is 1099511627775"):
             snapshot([node("n", "r")], [gang("a", members, request=asks), gang("b", members, request=asks)])
 
     @pytest.mark.parametrize("levels", [1, 3, 16])
