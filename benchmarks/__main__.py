@@ -1,4 +1,4 @@
-"""`python -m benchmarks`: quality, speed, all, report."""
+"""`python -m benchmarks`: quality, victims, speed, all, report."""
 
 from __future__ import annotations
 
@@ -14,11 +14,14 @@ from benchmarks import quality as qualities
 from benchmarks import report as reports
 from benchmarks import speed as speeds
 from benchmarks import storage
+from benchmarks import victims as givers
 from benchmarks.charts import draw
+from benchmarks.generators import FAMILIES
 from benchmarks.measure import warm_up
 from benchmarks.suites import SUITES
 from benchmarks.tables import solver_table, strategies_table
 from benchmarks.timings import series_table
+from benchmarks.victim_tables import losses_table, proofs_table
 
 app = typer.Typer(add_completion=False, help="Speed and quality of gangfit. Run it on an idle machine.")
 console = Console(width=max(160, Console().width), highlight=False)
@@ -60,6 +63,37 @@ def quality(
 
 
 @app.command()
+def victims(
+    families: Annotated[list[str] | None, typer.Option(help=f"Families: {', '.join(FAMILIES)}; default all.")] = None,
+    nodes: Annotated[list[int] | None, typer.Option(min=32, help="Sizes; default 128, 512, 2,048, 8,192.")] = None,
+    pending: Annotated[list[int] | None, typer.Option(min=1, help="Pending gangs; default 1, 8, 20, 40.")] = None,
+    seeds: Annotated[
+        int | None, typer.Option(min=1, help="Seeds per setting; a fifth of them at 8,192 nodes. Default 5.")
+    ] = None,
+    limit: Annotated[
+        float | None, typer.Option(min=0.001, help="Time limit in seconds; default 2, at 8,192 nodes 10.")
+    ] = None,
+    out: Out = storage.RESULTS,
+    quick: Quick = False,
+) -> None:
+    """Who gives way: solver against the greedy preemptor on contended clusters."""
+    _warm()
+    run = givers.run(
+        console.print,
+        families=_names(families, list(FAMILIES)),
+        nodes=nodes or (),
+        pending=pending or (),
+        seeds=seeds,
+        limit=limit,
+        quick=quick,
+        command=_command(),
+    )
+    console.print(losses_table(run).rich(), proofs_table(run).rich())
+    console.print(f"saved {storage.save(run, out).name}")
+    _draw(out)
+
+
+@app.command()
 def speed(
     series: Annotated[
         list[str] | None, typer.Option(help=f"Series: {', '.join(speeds.EXPERIMENTS)}; default all.")
@@ -78,9 +112,10 @@ def speed(
 
 @app.command(name="all")
 def everything(out: Out = storage.RESULTS, quick: Quick = False) -> None:
-    """All suites, all series, and the page."""
+    """All suites, the victims, all series, and the page."""
     started = time.perf_counter()
     quality(None, None, None, out, quick)
+    victims(None, None, None, None, None, out, quick)
     speed(None, out, quick)
     report(out, None)
     console.print(f"{(time.perf_counter() - started) / 60:.1f} min in all")
@@ -97,7 +132,8 @@ def report(
     page = page or (reports.PAGE if out == storage.RESULTS else out / reports.PAGE.name)
     charts = _draw(out)
     page.parent.mkdir(parents=True, exist_ok=True)
-    page.write_text(reports.page(storage.runs(out), storage.series(out), charts, page), encoding="utf-8")
+    text = reports.page(storage.runs(out), storage.series(out), charts, page, storage.victims(out))
+    page.write_text(text, encoding="utf-8")
     console.print(f"wrote {page.name} from {out.name}/")
 
 
@@ -106,7 +142,7 @@ def _warm() -> None:
 
 
 def _draw(out: Path) -> list[Path]:
-    return draw(storage.runs(out), storage.series(out), out)
+    return draw(storage.runs(out), storage.series(out), out, storage.victims(out))
 
 
 if __name__ == "__main__":

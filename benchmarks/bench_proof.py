@@ -10,7 +10,7 @@ from pytest_benchmark.fixture import BenchmarkFixture
 
 from benchmarks import generators
 from benchmarks.suites import SUITES
-from gangfit.models import Policy, Snapshot
+from gangfit.models import Snapshot
 from gangfit.solver import solve
 
 INSTANCES = SUITES["instances"].settings
@@ -26,6 +26,7 @@ PROVABLE: dict[str, Callable[[], Snapshot]] = {
 @pytest.mark.parametrize("name", PROVABLE)
 def test_proof(benchmark: BenchmarkFixture, name: str) -> None:
     """Snapshot to checked, proven plan."""
-    made = PROVABLE[name]().model_copy(update={"policy": Policy(deterministic=True)})
+    made = PROVABLE[name]()
+    made = made.model_copy(update={"policy": made.policy.model_copy(update={"deterministic": True})})
     plan = benchmark.pedantic(solve, args=(made,), rounds=2)
     assert plan.status == "optimal"

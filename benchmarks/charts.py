@@ -15,17 +15,18 @@ import matplotlib.pyplot as plt
 from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter, PercentFormatter
 
-from benchmarks.records import DISTANCE, Run, Series
+from benchmarks.records import DISTANCE, Run, Series, VictimRun
 from benchmarks.speed import medians
 from benchmarks.tables import by_setting
 from benchmarks.timings import exponent, labels
+from benchmarks.victim_tables import weighted_ratio
 
 plt.rcParams.update({"font.size": 10, "axes.spines.top": False, "axes.spines.right": False, "axes.axisbelow": True})
 COLOURS = ["#0b6e99", "#d9730d", "#6b9e3f", "#9065b0", "#b3452c", "#787774", "#c29343"]
 SOLVER = "#0b6e99"
 
 
-def draw(runs: dict[str, Run], series: dict[str, Series], out: Path) -> list[Path]:
+def draw(runs: dict[str, Run], series: dict[str, Series], out: Path, victims: VictimRun | None = None) -> list[Path]:
     """Every chart whose figures are there."""
     suites = [name for name in ("runs", "scattered", "trace", "odd") if name in runs]
     made: list[tuple[str, Callable[[], None]]] = [(f"cost-{name}", partial(_cost, runs[name])) for name in suites]
@@ -37,6 +38,8 @@ def draw(runs: dict[str, Run], series: dict[str, Series], out: Path) -> list[Pat
         made.append(("growth", partial(_growth, series["growth"])))
     if "batches" in series:
         made.append(("batches", partial(_batches, series["batches"])))
+    if victims is not None:
+        made.append(("victims", partial(_victims, victims)))
     paths = []
     for name, paint in made:
         paint()
@@ -105,6 +108,32 @@ def _instances(run: Run) -> None:
     axes.grid(axis="x", alpha=0.3)
     axes.set_title("Snapshots of instances/: time to the first answer", loc="left", fontsize=11)
     axes.legend(frameon=False, fontsize=9, loc="lower right")
+    _foot(run.stamp.line())
+
+
+def _victims(run: VictimRun) -> None:
+    """Two panels of bars per family and nodes: what the greedy preemptor loses beyond the solver; what is proven."""
+    families = list(dict.fromkeys(one.family for one in run.trials))
+    sizes = sorted({one.nodes for one in run.trials})
+    _, panels = plt.subplots(1, 2, figsize=(10.5, 4))
+    width = 0.8 / len(families)
+    for i, family in enumerate(families):
+        for k, nodes in enumerate(sizes):
+            trials = [one for one in run.trials if (one.family, one.nodes) == (family, nodes)]
+            x, name = k + (i - len(families) / 2 + 0.5) * width, family if not k else None
+            if trials:
+                ratio = weighted_ratio(trials)
+                panels[0].bar(x, (ratio or 1) - 1, width, color=COLOURS[i], label=name)
+                share = sum(one.proven for one in trials) / len(trials)
+                panels[1].bar(x, share, width, color=COLOURS[i], label=name)
+    for axes in panels:
+        axes.set_xticks(range(len(sizes)), [f"{nodes:,}" for nodes in sizes])
+        axes.set_xlabel("nodes (1 to 40 gangs pending)")
+        _percent_axis(axes)
+    panels[0].set_title("Greedy preemptor: GPU-seconds lost beyond the solver, Σ / Σ", loc="left", fontsize=10)
+    panels[0].legend(frameon=False, fontsize=9)
+    panels[1].set_title("Victims proven least", loc="left", fontsize=10)
+    panels[1].set_ylim(0, 1.02)
     _foot(run.stamp.line())
 
 

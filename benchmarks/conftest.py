@@ -7,7 +7,7 @@ import pytest
 from benchmarks import generators
 from benchmarks.measure import warm_up
 from benchmarks.suites import SUITES
-from gangfit.models import Policy, Snapshot
+from gangfit.models import Snapshot
 
 ROUNDS = {
     "2,048 nodes 0.8/40": lambda: generators.contiguous_runs(2048, 0.8, 40),
@@ -35,4 +35,4 @@ def warm() -> None:
 def snapshot(request: pytest.FixtureRequest) -> Snapshot:
     """One round after the other; same counts of work in every run."""
     made: Snapshot = ROUNDS[request.param]()
-    return made.model_copy(update={"policy": Policy(deterministic=True)})
+    return made.model_copy(update={"policy": made.policy.model_copy(update={"deterministic": True})})

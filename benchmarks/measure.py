@@ -6,9 +6,9 @@ import re
 import time
 from collections.abc import Sequence
 
-from benchmarks.generators import contiguous_runs
+from benchmarks.generators import contended, contiguous_runs
 from benchmarks.records import DISTANCE, Answer, Baseline, TierOutcome, Trial
-from gangfit.models import Plan, Policy, Snapshot
+from gangfit.models import Plan, Snapshot
 from gangfit.solver import solve
 from gangfit.solver.assignment import admission, tier_names, tier_values
 from gangfit.solver.greedy import STRATEGIES
@@ -53,17 +53,25 @@ def first_answer(snapshot: Snapshot, repeats: int = 1) -> tuple[Plan, Answer]:
     return plan, _answer(snapshot, plan, None, best, None)
 
 
+def limited(snapshot: Snapshot, limit_s: float) -> Snapshot:
+    """The snapshot with another time limit, the rest of its policy unchanged."""
+    return snapshot.model_copy(update={"policy": snapshot.policy.model_copy(update={"time_limit_s": limit_s})})
+
+
+def outcomes(plan: Plan) -> list[TierOutcome]:
+    """Value, bound and proof of every tier."""
+    return [TierOutcome(name=t.name, value=t.value, bound=t.bound, proven=t.proof is not None) for t in plan.tiers]
+
+
 def searched(snapshot: Snapshot, limit_s: float) -> tuple[Plan, Answer]:
     """The plan of a full solve within a time limit."""
-    policy = snapshot.policy.model_copy(update={"time_limit_s": limit_s})
-    limited = snapshot.model_copy(update={"policy": policy})
     timeline = Timeline()
-    plan = solve(limited, on_progress=timeline)
+    plan = solve(limited(snapshot, limit_s), on_progress=timeline)
     return plan, _answer(snapshot, plan, limit_s, time.perf_counter() - timeline.started, timeline)
 
 
 def _answer(snapshot: Snapshot, plan: Plan, limit_s: float | None, wall_s: float, timeline: Timeline | None) -> Answer:
-    tiers = [TierOutcome(name=t.name, value=t.value, bound=t.bound, proven=t.proof is not None) for t in plan.tiers]
+    tiers = outcomes(plan)
     bound_s = settled_s = None
     if timeline is not None:
         names = [tier.name for tier in tiers]
@@ -96,7 +104,7 @@ def _units(snapshot: Snapshot, admitted: set[str], distance: int) -> int:
 
 
 def considered(plan: Plan) -> list[int]:
-    """Admitted or not, in considered order."""
+    """Admitted or not, in considered order; gangs that are asked again come a second time, at the end."""
     return [int(step.admitted) for step in plan.considered]
 
 
@@ -146,8 +154,8 @@ def trial(
         pending=len(snapshot.pending),
         first=first,
         answers=answers,
-        vector=considered(plan),
-        first_vector=considered(first_plan),
+        vector=considered(plan)[: len(snapshot.pending)],
+        first_vector=considered(first_plan)[: len(snapshot.pending)],
         baselines=baselines(snapshot, repeats),
     )
 
@@ -158,6 +166,7 @@ def warm_up() -> float:
     for pending in (3, 20):
         snapshot = contiguous_runs(256, 0.8, pending)
         solve(snapshot, search=False)
-        solve(snapshot.model_copy(update={"policy": Policy(time_limit_s=1.0)}))
+        solve(limited(snapshot, 1.0))
         baselines(snapshot)
+        solve(limited(contended("share", 128, pending), 1.0))
     return time.perf_counter() - started

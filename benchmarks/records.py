@@ -118,9 +118,10 @@ class Trial(BaseModel, frozen=True):
             if vector != self.vector:
                 continue
             for tier in self.last.tiers:
-                if tier.name != "admission" and values[tier.name] < tier.bound:
+                value = values.get(tier.name, 0)  # baselines have no tiers of victims: they preempt nobody
+                if tier.name != "admission" and value < tier.bound:
                     wrong.append(tier.name)
-                if values[tier.name] != tier.value:
+                if value != tier.value:
                     break
         return wrong
 
@@ -143,6 +144,117 @@ class Run(BaseModel, frozen=True):
     title: str
     limits: list[float]
     trials: list[Trial]
+
+
+class Side(BaseModel, frozen=True):
+    """What one of the two preemptors decided."""
+
+    admitted: list[str]
+    """Gangs that start, by name; for the solver with those that start when asked again."""
+    vector: list[int]
+    """Admitted or not at the first asking, in considered order: more is lexicographically more."""
+    lost: dict[int, int]
+    """Priority of the victims → GPU-seconds lost."""
+    evicted: int
+
+    @property
+    def total(self) -> int:
+        """GPU-seconds lost."""
+        return sum(self.lost.values())
+
+    def cost(self, priorities: list[int]) -> list[int]:
+        """Lexicographic cost: losses by priority as listed, then gangs evicted."""
+        return [*(self.lost.get(priority, 0) for priority in priorities), self.evicted]
+
+
+class VictimTrial(BaseModel, frozen=True):
+    """Solver and greedy preemptor on one snapshot."""
+
+    family: str
+    seed: int
+    nodes: int
+    pending: int
+    running: int
+    candidates: int
+    """Running gangs that may be preempted."""
+    limit_s: float
+    wall_s: float
+    """From parsed snapshot to checked plan, in seconds."""
+    seconds: dict[str, float]
+    """The plan's own time per stage."""
+    tiers: list[TierOutcome]
+    undecided: int
+    """Gangs whose question the limit ended."""
+    solver: Side
+    greedy: Side
+    greedy_s: float
+    """From parsed snapshot to assignment and victims; no bounds, no check."""
+
+    @property
+    def victim_s(self) -> float:
+        """Seconds of the stage that admits and chooses victims."""
+        return self.seconds["admission"]
+
+    @property
+    def contended(self) -> bool:
+        """Whether somebody has to give way."""
+        return bool(self.solver.evicted or self.greedy.evicted)
+
+    @property
+    def differs_at(self) -> int | None:
+        """First position in considered order at which the admissions differ; None: nowhere."""
+        pairs = zip(self.solver.vector, self.greedy.vector, strict=True)
+        return next((i for i, (ours, theirs) in enumerate(pairs) if ours != theirs), None)
+
+    @property
+    def admits_no_worse(self) -> bool:
+        """Whether no gang that goes first waits here and starts there."""
+        return self.solver.vector >= self.greedy.vector
+
+    @property
+    def same_gangs(self) -> bool:
+        """Whether both start the same gangs, so that their losses compare."""
+        return self.solver.admitted == self.greedy.admitted
+
+    @property
+    def costs_no_worse(self) -> bool:
+        """Whether the lexicographic cost is no more than the greedy's; true where they start different gangs."""
+        priorities = sorted({*self.solver.lost, *self.greedy.lost}, reverse=True)
+        return not self.same_gangs or self.solver.cost(priorities) <= self.greedy.cost(priorities)
+
+    @property
+    def never_worse(self) -> bool:
+        """Admissions and, where they are the same, costs."""
+        return self.admits_no_worse and self.costs_no_worse
+
+    @property
+    def _victim_tiers(self) -> list[TierOutcome]:
+        return [tier for tier in self.tiers if tier.name == "broken" or tier.name.startswith("lost.")]
+
+    @property
+    def proven(self) -> bool:
+        """Whether losses of every priority and the number of victims are proven least."""
+        return all(tier.proven for tier in self._victim_tiers)
+
+    @property
+    def gap(self) -> float:
+        """Share of the losses (without any: of the victims) above the bound, at the first tier that is open."""
+        for tier in self._victim_tiers:
+            if not tier.proven:
+                return (tier.value - tier.bound) / tier.value if tier.value else 0.0
+        return 0.0
+
+    @property
+    def in_time(self) -> bool:
+        """Whether the limit was kept within 10 % + 50 ms."""
+        return self.wall_s <= 1.1 * self.limit_s + 0.05
+
+
+class VictimRun(BaseModel, frozen=True):
+    """The trials of `victims`."""
+
+    stamp: Stamp
+    trials: list[VictimTrial]
 
 
 class Point(BaseModel, frozen=True):

@@ -17,6 +17,7 @@ from benchmarks.measure import baselines, first_answer, searched
 from benchmarks.quality import Say
 from benchmarks.records import DISTANCE, Point, Series
 from benchmarks.suites import STUDY
+from benchmarks.victims import reclaim_rounds
 from gangfit.models import Snapshot
 from gangfit.solver.problem import encode
 
@@ -165,6 +166,31 @@ def curves(quick: bool) -> Iterator[Point]:
                 yield Point(label=f"{occ}/{pending}", x=limit, values=values)
 
 
+def reclaim(quick: bool) -> Iterator[Point]:
+    """50 gangs of one tenant reclaim its half of 500 nodes from another that holds everything."""
+    for one in reclaim_rounds(range(2 if quick else 10), 5.0):
+        yield Point(
+            label="50 gangs on 500 nodes",
+            x=one.seed,
+            values={
+                "running": one.running,
+                "admitted": len(one.solver.admitted),
+                "greedy_admitted": len(one.greedy.admitted),
+                "evicted": one.solver.evicted,
+                "greedy_evicted": one.greedy.evicted,
+                "lost": one.solver.total,
+                "greedy_lost": one.greedy.total,
+                "never_worse": one.never_worse,
+                "proven": one.proven,
+                "gap": one.gap,
+                "undecided": one.undecided,
+                "victims_s": one.victim_s,
+                "full_s": one.wall_s,
+                "greedy_s": one.greedy_s,
+            },
+        )
+
+
 EXPERIMENTS: dict[str, tuple[str, Experiment]] = {
     "pods": ("Throughput: 5,000 nodes in 50 racks", pods),
     "batches": ("Batches of 50 pods on 500 nodes", batches),
@@ -173,6 +199,7 @@ EXPERIMENTS: dict[str, tuple[str, Experiment]] = {
     "growth": ("Growth", growth),
     "copies": ("Copies of one shape on 4,096 nodes", copies),
     "curves": ("Gap over time", curves),
+    "reclaim": ("50 gangs reclaim half of 500 nodes, limit 5 s", reclaim),
 }
 """Name → title and experiment."""
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from benchmarks import generators
 from benchmarks.machine import ROOT
-from gangfit.models import Snapshot
+from gangfit.models import Policy, Snapshot
 
 Make = Callable[[int], Snapshot]
 """Seed → snapshot."""
@@ -57,9 +57,14 @@ def _odd(nodes: int, pending: int) -> Make:
     return lambda seed: generators.odd_sizes(nodes, 0.6, pending, seed)
 
 
-def _instance(name: str) -> Make:
+def _instance(name: str, policy: Policy) -> Make:
     path = ROOT / "instances" / f"{name}.json.gz"
-    return lambda seed: Snapshot.model_validate_json(gzip.decompress(path.read_bytes()))
+
+    def make(seed: int) -> Snapshot:
+        snapshot = Snapshot.model_validate_json(gzip.decompress(path.read_bytes()))
+        return snapshot.model_copy(update={"policy": policy})
+
+    return make
 
 
 def instances() -> list[str]:
@@ -70,8 +75,15 @@ def instances() -> list[str]:
 SUITES: dict[str, Suite] = {
     "instances": Suite(
         "Snapshots of instances/, all resources and levels",
-        {name: _instance(name) for name in instances()},
+        {name: _instance(name, Policy.model_validate(generators.fabric.PLACEMENT)) for name in instances()},
         (0.3, 5.0),
+        all_tiers=True,
+        fixed=True,
+    ),
+    "instances-preempt": Suite(
+        "Snapshots of instances/ under the default policy: fair order, tenants reclaim",
+        {name: _instance(name, Policy()) for name in instances()},
+        (5.0,),
         all_tiers=True,
         fixed=True,
     ),

@@ -17,6 +17,9 @@ NOTES = {"node": 0, "rack": 1, "spine": 3}
 GPU_NODE = {"gpus": 8, "cpu_milli": 128_000, "memory_mib": 1_048_576}
 """An 8-GPU node with CPU and memory."""
 
+PLACEMENT = {"order": "priority", "preemption": {"within": "never", "across": "never"}}
+"""Policy of rounds that measure placement: priority across tenants first, nobody gives way."""
+
 Ints = np.ndarray[Any, np.dtype[np.int64]]
 Wire = dict[str, Any]
 
@@ -82,7 +85,7 @@ def snapshot(
     running: list[Wire],
     pending: list[Wire],
 ) -> Snapshot:
-    """The snapshot; `meta` says how to make it again."""
+    """The snapshot, with the policy of `PLACEMENT`; `meta` says how to make it again."""
     return Snapshot.model_validate(
         {
             "time_s": NOW,
@@ -91,6 +94,7 @@ def snapshot(
             "tenants": [{"name": f"tenant{i}"} for i in range(TENANTS)],
             "running": running,
             "pending": pending,
+            "policy": PLACEMENT,
             "meta": {"generator": generator, **arguments},
         }
     )

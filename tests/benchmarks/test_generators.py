@@ -18,6 +18,8 @@ SMALL: dict[str, Callable[[int], Snapshot]] = {
     "kube_gangs": lambda seed: generators.kube_gangs(20, 4, 500, seed=seed),
     "batch_50": lambda seed: generators.batch_50(seed=seed),
     "equal_gangs": lambda seed: generators.equal_gangs(20, nodes=128, seed=seed),
+    "contended": lambda seed: generators.contended("share", 64, 8, seed),
+    "reclaimed": lambda seed: generators.reclaimed(seed, nodes=100, gangs=10),
     "field_report_34": lambda seed: generators.field_report_34(100, 10, seed),
 }
 
@@ -121,3 +123,57 @@ class TestFixedShapes:
     def test_copies_are_equal(self) -> None:
         snapshot = generators.equal_gangs(30, nodes=128)
         assert {(gang.members, gang.request.gpus) for gang in snapshot.pending} == {(10, 2)}
+
+
+class TestContended:
+    @pytest.mark.parametrize("family", generators.FAMILIES)
+    def test_nearly_full_and_nodes_keep_to_their_gpus(self, family: str) -> None:
+        snapshot = generators.contended(family, 256, 0, 1)
+        held: dict[str, int] = {}
+        for gang in snapshot.running:
+            for name, count in gang.placement.items():
+                held[name] = held.get(name, 0) + count * gang.request.gpus
+        assert max(held.values()) == 8
+        assert 0.9 - 1e-3 <= sum(held.values()) / (8 * 256) <= 1
+
+    def test_runs_stand_side_by_side_and_scattered_ones_do_not(self) -> None:
+        def wide(family: str) -> float:
+            gangs = generators.contended(family, 1024, 0, 0).running
+            spans = [sorted(int(name[1:]) for name in gang.placement) for gang in gangs if gang.members > 1]
+            return sum(span[-1] - span[0] >= 16 for span in spans) / len(spans)
+
+        assert wide("run") == 0
+        assert 0.3 < wide("scat") < 0.7
+
+    def test_families_share_nodes_and_may_be_preempted_as_documented(self) -> None:
+        for family, kind in generators.FAMILIES.items():
+            running = generators.contended(family, 1024, 0, 0).running
+            assert {gang.request.gpus for gang in running} == set(kind.sizes)
+            share = sum(gang.preemptible for gang in running) / len(running)
+            assert share == pytest.approx(kind.preemptible, abs=0.1)
+
+    def test_pending_gangs(self) -> None:
+        pending = generators.contended("run", 128, 600, 0).pending
+        assert {gang.request.gpus for gang in pending} == {8}
+        assert min(gang.members for gang in pending) == 2
+        assert 24 < max(gang.members for gang in pending) < 32
+        for level in (None, "rack", "spine"):
+            assert 150 < sum(gang.topology.required == level for gang in pending) < 250
+
+    def test_a_preemption_loses_all_that_ran(self) -> None:
+        snapshot = generators.contended("share", 128, 1, 0)
+        for gang in snapshot.running:
+            assert 300 <= snapshot.time_s - gang.started_s <= 36_000
+            assert gang.restart_s == 0
+            assert gang.checkpoint is None
+
+
+class TestReclaimed:
+    def test_one_tenant_holds_everything_and_the_other_is_owed_half(self) -> None:
+        snapshot = generators.reclaimed(2)
+        assert taken(snapshot) == 8 * nodes(snapshot) == 4000
+        assert {gang.tenant for gang in snapshot.running} == {"holder"}
+        assert {gang.tenant for gang in snapshot.pending} == {"owner"}
+        assert len(snapshot.pending) == 50
+        assert all(2 <= gang.members <= 8 for gang in snapshot.pending)
+        assert {tenant.quota.gpus for tenant in snapshot.tenants if tenant.quota} == {2000}
