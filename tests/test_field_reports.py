@@ -8,7 +8,7 @@ import pytest
 from pydantic import ValidationError
 
 from gangfit.models import Plan, Snapshot
-from gangfit.solver import check, solve
+from gangfit.solver import apply, check, solve
 
 NO_TIER_DECIDES = pytest.mark.xfail(
     raises=AssertionError,
@@ -17,13 +17,55 @@ NO_TIER_DECIDES = pytest.mark.xfail(
 )
 
 
+NOW = 100_000
+
+
+class NotBuiltError(Exception):
+    """The report asks for an ability that the plan has no field for yet."""
+
+
 def answer(**request: Any) -> Plan:
-    """The plan for a request in wire form, checked."""
-    snapshot = Snapshot.model_validate(request)
+    """The plan for a request in wire form, checked and proven."""
+    return answered(Snapshot.model_validate(request))
+
+
+def answered(snapshot: Snapshot) -> Plan:
+    """The plan for a snapshot, checked and proven."""
     plan = solve(snapshot)
     report = check(snapshot, plan)
     assert report.ok, report.violations
+    assert plan.status == "optimal"
     return plan
+
+
+def gang(name: str, members: int = 1, gpus: int = 1, **facts: Any) -> dict[str, Any]:
+    return {"name": name, "members": members, "request": {"gpus": gpus}, **facts}
+
+
+def held(name: str, placement: dict[str, int], gpus: int = 1, **facts: Any) -> dict[str, Any]:
+    """A running gang, an hour old."""
+    members = sum(placement.values())
+    return {**gang(name, members, gpus), "placement": placement, "started_s": NOW - 3_600, **facts}
+
+
+def nodes(count: int, gpus: int, **facts: Any) -> list[dict[str, Any]]:
+    """Nodes n1, n2, …"""
+    return [{"name": f"n{i}", "gpus": gpus, **facts} for i in range(1, count + 1)]
+
+
+def victims(plan: Plan) -> set[str]:
+    return {preemption.gang for preemption in plan.preemptions}
+
+
+def settled(snapshot: Snapshot, rounds: int = 4) -> list[Plan]:
+    """Rounds at one instant until one starts and preempts nothing more; fails if none does."""
+    plans = []
+    for _ in range(rounds):
+        plans.append(answered(snapshot))
+        if not plans[-1].placements and not plans[-1].preemptions:
+            return plans
+        snapshot = apply(snapshot, plans[-1])
+    raise AssertionError(f"still changing after {rounds} rounds: {plans[-1].preemptions}")
 
 
 def placed(plan: Plan) -> dict[str, dict[str, int]]:
@@ -143,6 +185,305 @@ class TestReport5UnresolvableLevel:
         assert error["loc"] == ("pending", 0, "topology", "required")
 
 
+class TestReport12ScatteredVictims:
+    """kubernetes-sigs/kueue#5243, #1309, #6214: quota-driven preemption frees scattered GPUs and helps nobody."""
+
+    def test_none_for_what_never_fits_and_one_for_the_next(self) -> None:
+        high = [held(f"h{i}{j}", {f"n{i}": 1}, priority=10) for i in range(1, 5) for j in range(6)]
+        low = [held(f"l{i}{j}", {f"n{i}": 1}) for i in range(1, 5) for j in range(2)]
+        plan = answer(
+            time_s=NOW,
+            nodes=nodes(4, 8),
+            running=[*high, *low],
+            pending=[gang("big", 1, 8, priority=10, submitted_s=1), gang("small", priority=10, submitted_s=2)],
+        )
+        assert reasons(plan) == {"big": "protected"}
+        assert list(placed(plan)) == ["small"]
+        (preemption,) = plan.preemptions
+        assert (preemption.gang[0], preemption.for_gang) == ("l", "small")
+
+
+class TestReport15OneFromEachOfTenGangs:
+    """volcano-sh/volcano#4607: a queue reclaims ten pods, one from each of ten gangs, which breaks all ten."""
+
+    @pytest.mark.parametrize("seats", ["a node each", "scattered"])
+    def test_one_gang_leaves_whole(self, seats: str) -> None:
+        where = {
+            f"job{j}": {f"n{j}": 10} if seats == "a node each" else {f"n{n}": 1 for n in range(1, 11)}
+            for j in range(1, 11)
+        }
+        plan = answer(
+            time_s=NOW,
+            nodes=nodes(10, 10),
+            tenants=[{"name": "mine", "quota": {"gpus": 10}}, {"name": "theirs", "quota": {"gpus": 90}}],
+            running=[held(name, placement, tenant="theirs") for name, placement in where.items()],
+            pending=[gang("new", 10, tenant="mine")],
+        )
+        assert list(placed(plan)) == ["new"]
+        assert len(victims(plan)) == 1
+        assert tier(plan, "broken") == 1
+
+
+class TestReport17FreeNodesAndEvictions:
+    """volcano-sh/volcano#3291, #5131, KAI-Scheduler#1537: an empty node beside one that has to be freed."""
+
+    def test_one_free_and_one_freed(self) -> None:
+        plan = answer(
+            time_s=NOW,
+            nodes=nodes(2, 8),
+            running=[held("low", {"n2": 1}, 8)],
+            pending=[gang("high", 2, 8, priority=1)],
+        )
+        assert placed(plan) == {"high": {"n1": 1, "n2": 1}}
+        assert victims(plan) == {"low"}
+
+    @pytest.mark.parametrize("count", [2, 7, 40])
+    def test_one_victim_on_each_of_many_nodes(self, count: int) -> None:
+        plan = answer(
+            time_s=NOW,
+            nodes=nodes(count, 1),
+            running=[held(f"low{i}", {f"n{i}": 1}) for i in range(1, count + 1)],
+            pending=[gang("high", count, priority=1)],
+        )
+        assert len(victims(plan)) == count
+        assert len(placed(plan)["high"]) == count
+
+
+class TestReport18PackedClique:
+    """kai-scheduler/KAI-Scheduler#1591: a filter looks at idle GPUs only, so a full domain is never freed."""
+
+    @pytest.mark.parametrize("cheaper", ["c1", "c2"])
+    def test_the_cheapest_clique_is_freed_exactly(self, cheaper: str) -> None:
+        seats = [(f"{clique}-n{i}", clique) for clique in ("c1", "c2") for i in range(4)]
+        plan = answer(
+            time_s=NOW,
+            topology={"levels": [{"name": "clique"}]},
+            nodes=[{"name": name, "path": [clique], "gpus": 4} for name, clique in seats],
+            running=[
+                held(f"{name}-{j}", {name: 1}, 2, priority=50, started_s=NOW - (600 if clique == cheaper else 700))
+                for name, clique in seats
+                for j in range(2)
+            ],
+            pending=[gang("high", 4, 4, priority=90, topology={"required": "clique"})],
+        )
+        assert victims(plan) == {f"{name}-{j}" for name, clique in seats if clique == cheaper for j in range(2)}
+        assert set(placed(plan)["high"]) == {name for name, clique in seats if clique == cheaper}
+        assert tier(plan, "lost.p50") == 16 * (600 + 300)
+
+
+class TestReport19MovesInsteadOfKills:
+    """kai-scheduler/KAI-Scheduler#1939, kubernetes-sigs/kueue#14554: relocate what could run elsewhere."""
+
+    def test_without_moves_it_waits(self) -> None:
+        """Case (c): two racks, a small job in each, C needs a whole rack; nobody has a right to kill."""
+        assert reasons(answer(**self.request())) == {"C": "topology"}
+
+    @pytest.mark.xfail(raises=NotBuiltError, strict=True, reason="needs moves")
+    def test_one_of_the_small_jobs_moves(self) -> None:
+        plan = answer(**self.request())
+        if "moves" not in Plan.model_fields:
+            raise NotBuiltError("moves")
+        assert len(plan.moves) == 1  # type: ignore[attr-defined]
+        assert not plan.preemptions
+        assert list(placed(plan)) == ["C"]
+
+    @staticmethod
+    def request() -> dict[str, Any]:
+        return {
+            "time_s": NOW,
+            "topology": {"levels": [{"name": "rack"}]},
+            "nodes": [{"name": f"{rack}-n{i}", "path": [rack], "gpus": 8} for rack in ("r1", "r2") for i in range(4)],
+            "running": [held("A", {"r1-n0": 1}, 8), held("B", {"r2-n0": 1}, 8)],
+            "pending": [gang("C", 4, 8, topology={"required": "rack"})],
+        }
+
+
+class TestReport21FewestVictims:
+    """ROCm/spur#888 and Slurm's preempt.shtml: no feasibility gate, and victims that weren't needed."""
+
+    def test_eleven_jobs_for_two_gpus(self) -> None:
+        plan = answer(
+            time_s=NOW,
+            nodes=nodes(11, 1),
+            running=[held(f"job{i}", {f"n{i}": 1}, started_s=NOW - 3_600 * i) for i in range(1, 12)],
+            pending=[gang("p1", priority=1), gang("p2", priority=1)],
+        )
+        assert victims(plan) == {"job1", "job2"}
+        assert {node for on in placed(plan).values() for node in on} == {"n1", "n2"}
+
+    def test_nobody_for_what_never_starts(self) -> None:
+        plan = answer(
+            time_s=NOW,
+            nodes=nodes(11, 1),
+            running=[held(f"job{i}", {f"n{i}": 1}) for i in range(1, 12)],
+            pending=[gang("p1", 1, 2, priority=1)],
+        )
+        assert not plan.preemptions
+        assert reasons(plan) == {"p1": "capacity"}
+
+    def test_free_nodes_first(self) -> None:
+        """Five nodes, low jobs on n1 to n3; the high job of three nodes needs one of theirs."""
+        plan = answer(
+            time_s=NOW,
+            nodes=nodes(5, 8),
+            running=[held(f"low{i}", {f"n{i}": 1}, 8) for i in (1, 2, 3)],
+            pending=[gang("high", 3, 8, priority=1)],
+        )
+        assert len(plan.preemptions) == 1
+        assert {"n4", "n5"} < set(placed(plan)["high"])
+
+    @pytest.mark.parametrize(("age", "taken"), [(3_600, {"eight"}), (7_200, {"two", "four", "more"})])
+    def test_two_four_eight(self, age: int, taken: set[str]) -> None:
+        """A job of eight nodes: one victim of eight, unless the smaller ones lose less."""
+        sizes = {"two": 2, "four": 4, "more": 2, "eight": 8}
+        names, running = iter(range(1, 17)), []
+        for name, size in sizes.items():
+            seats = {f"n{next(names)}": 1 for _ in range(size)}
+            running.append(held(name, seats, 8, started_s=NOW - (age if name == "eight" else 3_600)))
+        plan = answer(time_s=NOW, nodes=nodes(16, 8), running=running, pending=[gang("high", 8, 8, priority=1)])
+        assert victims(plan) == taken
+
+
+class TestReport22PingPong:
+    """kubernetes-sigs/kueue#3779, #14543, #2821, #6947; volcano#377, #561: gangs that evict each other for ever."""
+
+    @staticmethod
+    def cpu(name: str, milli: int, tenant: str, **facts: Any) -> dict[str, Any]:
+        return {"name": name, "members": 1, "request": {"cpu_milli": milli}, "tenant": tenant, **facts}
+
+    def test_best_effort_is_not_preempted_over_and_over(self) -> None:
+        """#3779: A1 = 250 of a guarantee of 150 and BE1 = 50 run, A2 = 50 waits: A is above what it may reclaim for."""
+        tenants = [
+            {"name": "A", "quota": {"cpu_milli": 150}},
+            {"name": "B", "quota": {"cpu_milli": 150}},
+            {"name": "BE", "quota": {"cpu_milli": 0}},
+        ]
+        running = [
+            {**self.cpu("A1", 250, "A"), "placement": {"n": 1}},
+            {**self.cpu("BE1", 50, "BE"), "placement": {"n": 1}},
+        ]
+        snapshot = Snapshot.model_validate(
+            {
+                "time_s": NOW,
+                "nodes": [{"name": "n", "gpus": 0, "cpu_milli": 300}],
+                "tenants": tenants,
+                "running": running,
+                "pending": [self.cpu("A2", 50, "A")],
+            }
+        )
+        (only,) = settled(snapshot)
+        assert reasons(only) == {"A2": "protected"}
+
+    def test_what_never_fits_preempts_nobody(self) -> None:
+        """#6947: w1 makes way for w3 once; w4, of 4, can't start in a cluster of 3."""
+        snapshot = Snapshot.model_validate(
+            {
+                "time_s": NOW,
+                "nodes": [{"name": "n", "gpus": 3}],
+                "tenants": [{"name": "A", "quota": {"gpus": 3}}, {"name": "B", "quota": {"gpus": 0}}],
+                "running": [held("w1", {"n": 1}, tenant="B")],
+                "pending": [
+                    gang("w4", 1, 4, tenant="A", submitted_s=1),
+                    gang("w3", 1, 3, tenant="A", submitted_s=2),
+                ],
+            }
+        )
+        first, second = settled(snapshot)
+        assert victims(first) == {"w1"}
+        assert list(placed(first)) == ["w3"]
+        assert reasons(first) == {"w4": "capacity"}
+        assert reasons(second) == {"w4": "capacity", "w1": "protected"}
+
+    def test_equal_jobs_leave_each_other_alone(self) -> None:
+        """volcano#377: twelve slots, twenty-four equal jobs, of one queue or of two."""
+        for tenants in (["one"], ["one", "two"]):
+            running = [held(f"r{i:02}", {"n": 1}, tenant=tenants[i % len(tenants)]) for i in range(12)]
+            pending = [gang(f"p{i:02}", tenant=tenants[i % len(tenants)]) for i in range(12)]
+            snapshot = Snapshot.model_validate(
+                {
+                    "time_s": NOW,
+                    "nodes": [{"name": "n", "gpus": 12}],
+                    "tenants": [{"name": name} for name in tenants],
+                    "running": running,
+                    "pending": pending,
+                }
+            )
+            (only,) = settled(snapshot)
+            assert set(reasons(only).values()) == {"protected"}
+
+    def test_all_of_one_queue_make_way_for_the_other_once(self) -> None:
+        """Twelve slots held by one of two equal queues: the other takes its half, and that is the end."""
+        snapshot = Snapshot.model_validate(
+            {
+                "time_s": NOW,
+                "nodes": [{"name": "n", "gpus": 12}],
+                "tenants": [{"name": "one"}, {"name": "two"}],
+                "running": [held(f"r{i:02}", {"n": 1}, tenant="one") for i in range(12)],
+                "pending": [gang(f"p{i:02}", tenant="two") for i in range(12)],
+            }
+        )
+        first, second = settled(snapshot)
+        assert len(first.preemptions) == len(first.placements) == 6
+        assert len(second.blocked) == 12
+
+
+class TestReport23BigGangsStarve:
+    """KAI-Scheduler#1969, volcano#13, #947, #748, kueue#8309, #4809: freed nodes go to small work, one by one."""
+
+    @pytest.mark.xfail(raises=NotBuiltError, strict=True, reason="needs reservations")
+    def test_a_domain_is_reserved_and_only_short_work_goes_before(self) -> None:
+        """15 of 16 nodes end soon, one is free: the 16-node gang gets a start, and only work that ends before fills in."""
+        plan = answer(
+            time_s=NOW,
+            nodes=nodes(16, 8),
+            running=[held(f"job{i}", {f"n{i}": 1}, 8, expected_end_s=NOW + 600) for i in range(1, 16)],
+            pending=[gang("big", 16, 8, submitted_s=1), gang("long", 1, 8, submitted_s=2)],
+        )
+        if "reservations" not in Plan.model_fields:
+            raise NotBuiltError("reservations")
+        assert not placed(plan)
+
+    def test_what_a_queue_does_not_use_is_lent(self) -> None:
+        """kueue#4809: 200m, 100m of it running and a job of 200m waiting; the other queue's 100m start meanwhile."""
+        cpu = TestReport22PingPong.cpu
+        plan = answer(
+            time_s=NOW,
+            nodes=[{"name": "n", "gpus": 0, "cpu_milli": 200}],
+            tenants=[{"name": "A", "quota": {"cpu_milli": 200}}, {"name": "B", "quota": {"cpu_milli": 0}}],
+            running=[{**cpu("a1", 100, "A"), "placement": {"n": 1}}],
+            pending=[cpu("a2", 200, "A"), cpu("b1", 100, "B")],
+        )
+        assert list(placed(plan)) == ["b1"]
+        assert reasons(plan) == {"a2": "protected"}
+
+
+class TestReport27TerminatingGangsAreReused:
+    """kubernetes-sigs/kueue#15211, #14187, #15263: new victims although earlier ones are still leaving."""
+
+    def test_their_space_comes_first_and_the_start_waits_for_it(self) -> None:
+        plan = answer(
+            time_s=NOW,
+            nodes=nodes(2, 8),
+            running=[
+                held("leaving", {"n1": 1}, 8, phase="terminating", expected_end_s=NOW + 120),
+                held("low", {"n2": 1}, 8, started_s=NOW),
+            ],
+            pending=[gang("high", 1, 8, priority=1)],
+        )
+        assert not plan.preemptions
+        assert [(p.gang, p.nodes(), p.starts_after_s) for p in plan.placements] == [("high", {"n1": 1}, NOW + 120)]
+
+    def test_gangs_that_share_a_node_being_freed_wait_together(self) -> None:
+        plan = answer(
+            time_s=NOW,
+            nodes=nodes(1, 16),
+            running=[held("leaving", {"n1": 1}, 8, phase="terminating")],
+            pending=[gang("now", 1, 8, priority=1), gang("later", 1, 8)],
+        )
+        # One could start at once; which of them is nothing that the rules decide.
+        assert {p.starts_after_s for p in plan.placements} == {NOW + 300}
+
+
 class TestReport30UnusableNodesAreNoCapacity:
     """kubernetes-sigs/kueue#6868, #3401: tainted and not-ready nodes are counted as capacity."""
 
@@ -169,6 +510,43 @@ class TestReport30UnusableNodesAreNoCapacity:
         assert reasons(answer(nodes=nodes, pending=[gang])) == {"gang": "taint"}
         tolerant = {**gang, "tolerations": [{"key": "maintenance", "effect": effect}]}
         assert placed(answer(nodes=nodes, pending=[tolerant])) == {"gang": {"a": 1, "b": 1}}
+
+
+class TestReport36NeverAcross:
+    """kubernetes-sigs/kueue#3210: a gang of another queue is preempted although that is switched off."""
+
+    @pytest.mark.parametrize("quota", [None, {"gpus": 8}])
+    def test_no_victim_of_another_tenant_whatever_the_priority(self, quota: dict[str, int] | None) -> None:
+        plan = answer(
+            time_s=NOW,
+            nodes=nodes(1, 8),
+            tenants=[{"name": "A", "quota": quota}, {"name": "B"}],
+            running=[held("theirs", {"n1": 1}, 8, tenant="B", priority=-5)],
+            pending=[gang("mine", 1, 8, tenant="A", priority=1_000)],
+            policy={"preemption": {"across": "never"}},
+        )
+        assert not plan.preemptions
+        assert reasons(plan) == {"mine": "protected"}
+
+
+class TestReport39MinimumRun:
+    """kubernetes-sigs/kueue#9876, #9596: a victim younger than its minimum run, and nobody says when to try again."""
+
+    def test_it_is_left_alone_and_the_answer_says_until_when(self) -> None:
+        request: dict[str, Any] = {
+            "nodes": nodes(2, 8),
+            "running": [
+                held("young", {"n1": 1}, 8, started_s=NOW - 100, min_runtime_s=7_200),
+                held("younger", {"n2": 1}, 8, started_s=NOW - 50, min_runtime_s=7_200),
+            ],
+            "pending": [gang("high", 1, 8, priority=1)],
+        }
+        plan = answer(time_s=NOW, **request)
+        assert not plan.preemptions
+        (blocked,) = plan.blocked
+        assert (blocked.reason, blocked.retry_at_s) == ("protected", NOW + 7_100)
+        assert not answer(time_s=NOW + 7_099, **request).preemptions
+        assert victims(answer(time_s=NOW + 7_100, **request)) == {"young"}
 
 
 class TestReport40UnknownDomainsAreNotOneDomain:
