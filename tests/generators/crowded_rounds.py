@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 from gangfit.models import Snapshot
 from gangfit.solver.admission import admit
 from gangfit.solver.assignment import Assignment, rank
 from gangfit.solver.engine import Budget
+from gangfit.solver.kernels import warmup
 from gangfit.solver.problem import Problem
 from gangfit.solver.tiers import Improvement, TierResult
 
@@ -19,7 +22,14 @@ def greedy_plan(problem: Problem, *, worst: bool = False) -> Assignment:
     return (max if worst else min)(plans, key=lambda plan: rank(problem, plan))
 
 
+@cache
+def compiled() -> None:
+    """Kernels compiled before the first round that is timed."""
+    warmup()
+
+
 def improve(problem: Problem, plan: Assignment, small: int) -> tuple[list[TierResult], Improvement]:
+    compiled()
     improvement = Improvement(problem, dict(plan), Budget(problem.snapshot.policy), lambda line: None, small=small)
     results = improvement.run()
     assert not improvement.failures

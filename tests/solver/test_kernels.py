@@ -89,3 +89,19 @@ def test_a_read_only_package_needs_no_cache_of_its_own(tmp_path: Path) -> None:
 def test_nothing_compiled_is_imported_before_it_is_needed() -> None:
     code = "import sys, gangfit.solver; print('numba' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "False\n"
+
+
+def test_a_cold_cache_keeps_the_time_limit(tmp_path: Path) -> None:
+    """Compiling takes longer than any limit: without compiled kernels the merged model does what it can."""
+    code = """
+import sys, time
+from crowded_rounds import crowded
+from gangfit.solver import solve
+started = time.perf_counter()
+plan = solve(crowded(0, time_limit_s=1.0))
+print(time.perf_counter() - started < 2.0, "numba" in sys.modules)
+"""
+    generators = str(Path(__file__).parents[1] / "generators")
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path), "PYTHONPATH": generators}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment)
+    assert done.stdout == "True False\n"
