@@ -7,6 +7,7 @@ import pytest
 from crowded_rounds import ANY_SIZE, crowded, greedy_plan, improve
 from random_rounds import random_round
 
+from gangfit.models import Snapshot
 from gangfit.solver.assignment import touched
 from gangfit.solver.engine import Budget, run
 from gangfit.solver.gap_model import GapModel, Reduced
@@ -112,3 +113,34 @@ class TestExactSum:
         assert before is not None
         assert after is not None
         assert after.scaled >= before.scaled
+
+
+def test_example_of_the_model_page() -> None:
+    """docs/model.md, "The fast path": bound 2 at prices 0, 6 at 4/3 on spine 1, three spines touched at least."""
+    free = (("1", "a", 3), ("1", "b", 2), ("2", "c", 2), ("2", "d", 1))
+    problem = encode(
+        Snapshot.model_validate(
+            {
+                "time_s": 0,
+                "topology": {
+                    "levels": [{"name": "spine", "weight": 3}, {"name": "rack", "weight": 1}],
+                    "node_weight": 0,
+                },
+                "nodes": [
+                    {"name": f"{rack}{n}", "path": [spine, rack], "gpus": 8}
+                    for spine, rack, count in free
+                    for n in range(count)
+                ],
+                "pending": [{"name": name, "members": 4, "request": {"gpus": 8}} for name in "AB"],
+            }
+        )
+    )
+    view = leaves(problem, [0, 1], "distance")
+    pattern = PatternBound(view)
+    assert view.capacity.tolist() == [[3, 2, 2, 1]]
+    assert pattern.evaluate(np.zeros_like(view.capacity), 0).bound == 2
+    price = np.array([[4, 4, 0, 0]], dtype=np.int64) * (SCALE // 3)
+    assert pattern.evaluate(price, 0).bound == 6
+    assert exact_sum(view) == 3
+    results, _ = improve(problem, greedy_plan(problem), 0)
+    assert (results[1].value, results[1].bound) == (6, 6)
