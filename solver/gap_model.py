@@ -67,10 +67,11 @@ class Reduced:
     def amounts(self, kind: int, value: int) -> dict[int, IntArray]:
         """Leaf → members that one gang of the type may have there in a plan of the value."""
         cell, gap = self.view.cells[self.view.types[kind].cell], self.gap(value)
-        left = self.cost[kind] <= gap
         leaf = np.repeat(np.arange(len(cell.capacity)), cell.capacity)
-        z = np.arange(len(leaf)) - np.repeat(cell.offset, cell.capacity) + 1
-        return {int(x): z[left & (leaf == x)] for x in np.unique(leaf[left])}
+        left = np.flatnonzero(self.cost[kind] <= gap)
+        members = left - cell.offset[leaf[left]] + 1
+        at, first = np.unique(leaf[left], return_index=True)
+        return dict(zip(at.tolist(), np.split(members, first[1:]), strict=True)) if len(at) else {}
 
 
 class GapModel:

@@ -160,12 +160,12 @@ class LocalSearch:
         self._state[0, 3] = max(step, 1)
         if not self.gangs:
             return True
-        most = min(len(self.gangs), 7)
+        most = min(len(self.gangs), 9)
         while rounds > 0 and self.values[tier] > target and budget.remaining and not budget.past(until):
             if done is not None and done.is_set():
                 break
             batch = min(BATCH, rounds)
-            heat = (0, 24, 64)[self.rounds // BATCH % 3] if tier <= 1 else (0, 16)[self.rounds // BATCH % 2]
+            heat = (0, 64 if tier <= 1 else 16)[self.rounds // BATCH % 2]
             worked = kernel("ruin_recreate")(
                 batch, tier, heat, most, target, self.problem.tree.named, self._node, self._vertex, self._gang,
                 self._slot, self._room, self._capacity, self._allowed, self._request, self._scratch, self._table,

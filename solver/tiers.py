@@ -12,6 +12,7 @@ from gangfit.solver.bounds import tier_bounds
 from gangfit.solver.classes import node_classes
 from gangfit.solver.engine import Budget, run
 from gangfit.solver.held_bound import UPLINKS, HeldBound
+from gangfit.solver.kernels import ready
 from gangfit.solver.local_search import LocalSearch
 from gangfit.solver.merged import Merged
 from gangfit.solver.pattern_bound import Known
@@ -97,11 +98,14 @@ class Improvement:
 
     def _close(self, tier: int, name: str, bound: int) -> int:
         """Work on one tier with the earlier ones held; keeps the assignment if better. Returns a lower bound."""
+        assert self.budget is not None
+        if self.budget.remaining <= 0:
+            return bound
         counts = self._counts()
         if counts <= self.small:
             bound = self._merged(tier, name, bound, FIRST)
         exact = False
-        if self._value(tier) > bound:
+        if self._value(tier) > bound and self._kernels():
             try:
                 bound, exact = self._fast(tier, name, bound)
             except (RuntimeError, ImportError, MemoryError) as error:
@@ -110,6 +114,14 @@ class Improvement:
         if self._value(tier) > bound and not exact and counts <= LARGE:
             bound = self._merged(tier, name, bound, SHARE)
         return bound
+
+    def _kernels(self) -> bool:
+        """Whether there is time for the kernels; deterministic mode takes the time."""
+        assert self.budget is not None
+        if self.budget.policy.deterministic or ready(self.budget.remaining):
+            return True
+        self.progress("the kernels are not compiled yet (`gangfit warmup`) or there is no time to load them")
+        return False
 
     def _fast(self, tier: int, name: str, bound: int) -> tuple[int, bool]:
         """The fast path. Returns a bound, and whether the merged model could do no better."""

@@ -110,7 +110,10 @@ class Topology:
             if before == (self.bound, self.value):
                 break
         if self._open(until):
-            rounds = 40 * FIRST_ROUNDS if self.budget.policy.deterministic else FOREVER
+            # Where counts per leaf are too coarse, the merged model goes on.
+            rounds = FIRST_ROUNDS if self.relaxed else FOREVER
+            if self.budget.policy.deterministic:
+                rounds = min(rounds, 40 * FIRST_ROUNDS)
             search.search(self.tier, self.bound, rounds, self.budget, until)
             self._adopt(search.record)
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import importlib
 import os
+import sys
 import tempfile
 import time
 from functools import cache
@@ -15,6 +16,28 @@ from typing import Any
 
 NAMES = ("min_plus", "outside", "balanced", "ruin_recreate")
 """Modules of this package; the entry point of each has the module's name."""
+
+
+LOAD = 0.6
+"""Seconds that loading numba and the kernels from disk may take."""
+
+
+def ready(seconds: float) -> bool:
+    """Whether the kernels can be had within so many seconds: loaded, or compiled on disk and time to load them.
+
+    Compiling takes a quarter of a minute, which no time limit has room for: that is `warmup`'s.
+    """
+    if "numba" in sys.modules and kernel.cache_info().currsize:
+        return True
+    if seconds < LOAD:
+        return False
+    _cache_directory()
+    places = [Path(__file__).parent / "__pycache__"]
+    if "NUMBA_CACHE_DIR" in os.environ:
+        places = [Path(os.environ["NUMBA_CACHE_DIR"])]
+    return os.environ.get("NUMBA_DISABLE_JIT") == "1" or all(
+        any(any(place.rglob(f"{module}.{module}-*.nbi")) for place in places) for module in NAMES
+    )
 
 
 @cache

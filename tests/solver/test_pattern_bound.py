@@ -1,0 +1,146 @@
+"""No bound is ever above a known optimum; certificates are integers that anyone can add up again."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from crowded_rounds import ANY_SIZE, crowded, greedy_plan, improve
+from random_rounds import random_round
+
+from gangfit.models import Snapshot
+from gangfit.solver.assignment import touched
+from gangfit.solver.engine import Budget, run
+from gangfit.solver.gap_model import GapModel, Reduced
+from gangfit.solver.held_bound import HeldBound
+from gangfit.solver.leaves import leaves
+from gangfit.solver.pattern_bound import PatternBound
+from gangfit.solver.pricing import SCALE
+from gangfit.solver.problem import encode
+from gangfit.solver.spine_split import exact_sum, spine_split
+
+BLOCK = 50
+NEVER = 1 << 40
+
+
+def bounds_hold(seed: int) -> tuple[int, int]:
+    """Every bound against the proven optimum of a round. Returns bounds that are tight, and bounds."""
+    problem = encode(random_round(seed))
+    plan = greedy_plan(problem)
+    if not plan:
+        return 0, 0
+    results, improvement = improve(problem, plan, ANY_SIZE)
+    assert all(result.proof for result in results)
+    values = [result.value for result in results]
+    budget = Budget(problem.snapshot.policy)
+    found = []
+    for tier, name in enumerate(("preferred", "distance")):
+        view = leaves(problem, sorted(plan), name)
+        pattern = PatternBound(view)
+        pattern.start(plan)
+        certificate = pattern.run(NEVER, budget)
+        assert certificate is not None
+        assert certificate.bound <= values[tier], (seed, name)
+        assert pattern.evaluate(certificate.price, certificate.discount).scaled == certificate.scaled
+        found.append(certificate.bound == values[tier])
+        if name == "distance":
+            cut_and_gap_hold(pattern, values[tier], touched(problem, improvement.assignment), seed)
+    for tier in range(2, len(values)):
+        bound = HeldBound(problem, plan, tuple(values[:2]), tier).run(NEVER, budget)
+        assert bound <= values[tier], (seed, tier)
+        found.append(bound == values[tier])
+    return sum(found), len(found)
+
+
+def cut_and_gap_hold(pattern: PatternBound, value: int, domains: np.ndarray, seed: int) -> None:
+    """The spine cut is met by an optimal plan; the gap model has a solution at the optimum, before and after it."""
+    view, budget = pattern.view, Budget(pattern.view.problem.snapshot.policy)
+    spines = max(exact_sum(view), spine_split(view, budget, 0.2))
+    if len(view.forest.spines):
+        assert spines <= domains[int(view.forest.level[view.forest.spines[0]])].sum(), seed
+    for cut in (False, True):
+        if cut:
+            pattern.require(spines)
+            certificate = pattern.run(NEVER, budget)
+            assert certificate is not None
+            assert certificate.bound <= value, seed
+        assert pattern.best is not None
+        for above in (0, 2):
+            model = GapModel(Reduced(pattern, pattern.best), value + above)
+            assert model.feasible, seed
+            assert not model.model.validate(), seed
+            assert run(model.model, budget).status in ("optimal", "feasible"), seed
+
+
+class TestNeverAboveTheOptimum:
+    @pytest.mark.parametrize("block", range(4))
+    def test_random_rounds(self, block: int) -> None:
+        tight, total = np.sum([bounds_hold(seed) for seed in range(block * BLOCK, (block + 1) * BLOCK)], axis=0)
+        # Weak bounds would pass, too: most are met.
+        assert tight > 0.7 * total
+
+    @pytest.mark.long
+    @pytest.mark.parametrize("block", range(20, 100))
+    def test_random_rounds_long(self, block: int) -> None:
+        self.test_random_rounds(block)
+
+
+def test_example_by_hand() -> None:
+    """Four racks of 12 nodes, gangs of 9 and 14 alone: 0 and 1 rack more, so bound 1, at prices of 0."""
+    snapshot = crowded(0)
+    pending = tuple(gang for gang in snapshot.pending if gang.members in (9, 14))
+    problem = encode(snapshot.model_copy(update={"pending": pending}))
+    view = leaves(problem, [0, 1], "distance")
+    pattern = PatternBound(view)
+    nothing = np.zeros_like(view.capacity)
+    certificate = pattern.evaluate(nothing, 0)
+    assert view.constant == 8
+    assert certificate.scaled == 9 * SCALE
+    assert certificate.bound == 1
+
+
+class TestExactSum:
+    def test_counts_balanced_parts(self) -> None:
+        """Spines of 48: sizes 5 + 9 + … fill four of them; the parts that balance bound the pairs."""
+        problem = encode(crowded(0))
+        plan = greedy_plan(problem)
+        view = leaves(problem, sorted(plan), "distance")
+        assert len(plan) <= exact_sum(view) or exact_sum(view) == 0
+        pattern = PatternBound(view)
+        pattern.start(plan)
+        before = pattern.run(NEVER, Budget(problem.snapshot.policy))
+        pattern.require(exact_sum(view))
+        after = pattern.run(NEVER, Budget(problem.snapshot.policy))
+        assert before is not None
+        assert after is not None
+        assert after.scaled >= before.scaled
+
+
+def test_example_of_the_model_page() -> None:
+    """docs/model.md, "The fast path": bound 2 at prices 0, 6 at 4/3 on spine 1, three spines touched at least."""
+    free = (("1", "a", 3), ("1", "b", 2), ("2", "c", 2), ("2", "d", 1))
+    problem = encode(
+        Snapshot.model_validate(
+            {
+                "time_s": 0,
+                "topology": {
+                    "levels": [{"name": "spine", "weight": 3}, {"name": "rack", "weight": 1}],
+                    "node_weight": 0,
+                },
+                "nodes": [
+                    {"name": f"{rack}{n}", "path": [spine, rack], "gpus": 8}
+                    for spine, rack, count in free
+                    for n in range(count)
+                ],
+                "pending": [{"name": name, "members": 4, "request": {"gpus": 8}} for name in "AB"],
+            }
+        )
+    )
+    view = leaves(problem, [0, 1], "distance")
+    pattern = PatternBound(view)
+    assert view.capacity.tolist() == [[3, 2, 2, 1]]
+    assert pattern.evaluate(np.zeros_like(view.capacity), 0).bound == 2
+    price = np.array([[4, 4, 0, 0]], dtype=np.int64) * (SCALE // 3)
+    assert pattern.evaluate(price, 0).bound == 6
+    assert exact_sum(view) == 3
+    results, _ = improve(problem, greedy_plan(problem), 0)
+    assert (results[1].value, results[1].bound) == (6, 6)
