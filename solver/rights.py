@@ -103,14 +103,14 @@ def given_back(problem: Problem, victims: Iterable[int]) -> IntArray:
 def claims(problem: Problem, held: Sequence[Right], victims: Collection[int]) -> dict[int, list[int]]:
     """Victim → rights (by position) that may reclaim it, with all victims gone."""
     back = given_back(problem, victims)
-    return {
-        v: [
-            i
-            for i, r in enumerate(held)
-            if r.reclaim[v] and _within(problem, r, v, back) and _above(problem, r, v, r.started - back)
-        ]
-        for v in victims
-    }
+    return {v: [i for i, r in enumerate(held) if claimable(problem, r, v, back)] for v in victims}
+
+
+def claimable(problem: Problem, right: Right, v: int, back: IntArray) -> bool:
+    """Whether a right may reclaim a victim once `back` (T, R), the victim's own included, is given back."""
+    if not right.reclaim[v]:
+        return False
+    return _within(problem, right, v, back) and _above(problem, right, v, right.started - back)
 
 
 def _within(problem: Problem, right: Right, v: int, back: IntArray) -> bool:

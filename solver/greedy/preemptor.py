@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
+from gangfit.solver.arrays import IntArray
 from gangfit.solver.assignment import Assignment, Spread
 from gangfit.solver.greedy.strategies import PLACES, place_one
-from gangfit.solver.problem import Problem
-from gangfit.solver.rights import Right, claims, given_back, rights
+from gangfit.solver.problem import UNLIMITED, Problem
+from gangfit.solver.rights import Right, claimable, claims, given_back, rights
 from gangfit.solver.space import Space
 
 
@@ -63,35 +66,87 @@ def victims_for(
     reach = [v for v in held.any.nonzero()[0].tolist() if v not in gone]
     reach.sort(key=lambda v: (int(problem.victims.priority[v]), -started[v], problem.victims.gangs[v].name))
 
-    def fits(chosen: Sequence[int]) -> Spread | None:
-        space = Space.after(problem.without(gone | set(chosen)), assignment)
-        return place_one(space.problem, space, PLACES[place], held.gang)
-
     taken = _lawful(problem, held, gone, reach)
-    if fits(taken) is None:
+    if not _Room(problem, held.gang, assignment, gone | set(taken)).enough:
         return None
-    low, high = 0, len(taken)
-    while low < high:
-        middle = (low + high) // 2
-        low, high = (low, middle) if fits(taken[:middle]) is not None else (middle + 1, high)
-    chosen = taken[:low]
-    for v in reversed(chosen):
-        spared = [other for other in chosen if other != v]
-        if fits(spared) is not None:
-            chosen = spared
-    spread = fits(chosen)
+    room = _Room(problem, held.gang, assignment, gone)
+    chosen: list[int] = []
+    for v in taken:
+        if room.enough:
+            break
+        room.leave(v)
+        chosen.append(v)
+    for v in reversed(chosen.copy()):
+        room.leave(v, -1)
+        if room.enough:
+            chosen.remove(v)
+        else:
+            room.leave(v)
     everyone = gone | set(chosen)
+    space = Space.after(problem.without(everyone), assignment)
+    spread = place_one(space.problem, space, PLACES[place], held.gang)
     if spread is None or not _all_lawful(problem, held, chosen, everyone):
         return None
     return spread, everyone
 
 
+class _Room:
+    """Whether a gang fits, kept up to date as victims leave and come back one by one."""
+
+    def __init__(self, problem: Problem, gang: int, assignment: Assignment, gone: frozenset[int]) -> None:
+        self._problem = problem
+        reduced = problem.without(gone)
+        asks = np.flatnonzero(problem.request[gang])
+        self._asks = asks
+        self._request: IntArray = problem.request[gang, asks]
+        self._members = int(problem.members[gang])
+        self._free: IntArray = reduced.free[:, asks] - reduced.debt[:, asks]
+        """(N, asked): without the pending gangs placed; negative where overcommitted."""
+        self._unlimited = problem.free[:, asks] == UNLIMITED
+        self._placed = np.zeros_like(self._free)
+        for j, spread in assignment.items():
+            self._placed[spread.nodes] += spread.counts[:, None] * problem.request[j, asks]
+        self._allowed = problem.eligible[problem.eligible_of[gang]].allowed
+        level = int(problem.required[gang])
+        if level >= 0:
+            self._allowed = self._allowed & problem.tree.known[level]
+        self._domain = problem.tree.domain[level] if level >= 0 else np.zeros(len(self._free), dtype=np.int64)
+        self._fits = self._fit(np.arange(len(self._free)))
+        self._sums = np.bincount(self._domain, self._fits).astype(np.int64)
+
+    def _fit(self, nodes: IntArray) -> IntArray:
+        """Members that each of these nodes holds."""
+        free = np.maximum(self._free[nodes], 0)
+        free[self._unlimited[nodes]] = UNLIMITED
+        fits: IntArray = ((free - self._placed[nodes]) // self._request).min(axis=1)
+        return np.minimum(fits, self._members) * self._allowed[nodes]
+
+    def leave(self, victim: int, sign: int = 1) -> None:
+        """A victim goes (sign −1: comes back)."""
+        victims = self._problem.victims
+        nodes = victims.nodes[victim]
+        self._free[nodes] += sign * victims.counts[victim][:, None] * victims.request[victim, self._asks]
+        fits = self._fit(nodes)
+        np.add.at(self._sums, self._domain[nodes], fits - self._fits[nodes])
+        self._fits[nodes] = fits
+
+    @property
+    def enough(self) -> bool:
+        """Whether one domain of the required level, or the cluster, holds all members."""
+        return int(self._sums.max()) >= self._members
+
+
 def _lawful(problem: Problem, held: Right, gone: frozenset[int], reach: Sequence[int]) -> list[int]:
     """As many victims as may be taken, one after the other."""
+    if not held.reclaim.any():
+        return list(reach)
     taken: list[int] = []
+    back = given_back(problem, gone)
     for v in reach:
-        if held.own[v] or 0 in claims(problem, [held], gone | {*taken, v})[v]:
+        more = given_back(problem, [v])
+        if held.own[v] or claimable(problem, held, v, back + more):
             taken.append(v)
+            back += more
     return taken
 
 
