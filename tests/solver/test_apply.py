@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hand_made import Json, gang, node, plan, racks, running, snapshot
+from hand_made import Json, gang, node, placed, plan, racks, running, snapshot
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
@@ -138,6 +138,16 @@ class TestVictims:
         (back,) = self.after(**facts).pending
         assert (back.checkpoint.last_s if back.checkpoint else None) == last
         assert back.preemptions == preemptions
+
+    def test_terminating_gangs_are_gone_where_their_space_is_taken(self) -> None:
+        leaving = [running(f"leaving{n}", {f"r0n{n}": 1}, phase="terminating", expected_end_s=9_100) for n in range(2)]
+        round = snapshot(racks((8, 8)), [gang("new")], leaving, time_s=9_000)
+        answer = solve(round)
+        assert [p.starts_after_s for p in answer.placements] == [9_100]
+        after = apply(round, answer)
+        (node,) = placed(answer)["new"]
+        assert [g.name for g in after.running] == [f"leaving{1 - int(node[-1])}", "new"]
+        assert not after.pending
 
     def test_it_may_not_preempt_until_it_has_settled(self) -> None:
         after = self.after()
