@@ -119,7 +119,8 @@ class _Room:
         free = np.maximum(self._free[nodes], 0)
         free[self._unlimited[nodes]] = UNLIMITED
         fits: IntArray = ((free - self._placed[nodes]) // self._request).min(axis=1)
-        return np.minimum(fits, self._members) * self._allowed[nodes]
+        held: IntArray = np.minimum(fits, self._members) * self._allowed[nodes]
+        return held
 
     def leave(self, victim: int, sign: int = 1) -> None:
         """A victim goes (sign −1: comes back)."""
