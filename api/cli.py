@@ -138,7 +138,7 @@ def compare(snapshot_file: SnapshotFile) -> None:
     with _clear_errors():
         snapshot = load(snapshot_file, documents.snapshot)
         from gangfit.api.tables import show_comparison
-        from gangfit.solver.solve import compare as compare_strategies
+        from gangfit.solver.round import compare as compare_strategies
 
         with _progress() as on_progress:
             rows = compare_strategies(snapshot, on_progress)

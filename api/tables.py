@@ -13,7 +13,7 @@ from rich.table import Table
 
 from gangfit.api.fold import fold
 from gangfit.models import CheckReport, Plan, Tier
-from gangfit.solver.solve import Row
+from gangfit.solver.round import Row
 
 MAX_ROWS = 20
 """Most rows of a table unless all are asked for."""

@@ -1,7 +1,7 @@
 """Best known tier values: `python instances/record_best.py [--seconds 60] [NAME ...]`.
 
-Solves and updates best_known.json. Instances are benchmarks of placement and state no policy of their own; here and in the
-tests all gangs are one tenant's, so that priority and submission decide who is next, and nobody gives way.
+Solves and updates best_known.json. Instances are benchmarks of placement and state no policy of their own; here and
+in the tests all gangs are one tenant's, so that priority and submission decide who is next, and nobody gives way.
 An entry changes only if the new plan is better, tier by tier, or proves a tighter bound. A plan that the checker faults
 is refused. A bound of a tier holds among plans that are equal on every earlier tier, so bounds of two runs are joined
 only as far as their values agree; and only if both admitted a proven set, because the value of that tier counts gangs.

@@ -5,6 +5,6 @@ What an embedding scheduler needs, and nothing more: `solve`, `check`, `apply`.
 
 from gangfit.solver.apply import apply
 from gangfit.solver.checker import check
-from gangfit.solver.solve import InvalidPlanError, solve
+from gangfit.solver.round import InvalidPlanError, solve
 
 __all__ = ["InvalidPlanError", "apply", "check", "solve"]

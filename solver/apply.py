@@ -11,7 +11,7 @@ from gangfit.solver.victims import saves_in_grace
 def apply(snapshot: Snapshot, plan: Plan) -> Snapshot:
     """The snapshot after the plan: placed gangs run from `time_s`, victims wait again, the others still wait.
 
-    Terminating gangs are gone where a placed gang sits on a node of theirs, as victims are: what they hold is free space.
+    Terminating gangs are gone where a placed gang sits on a node of theirs, as victims are: their space is free.
     A victim keeps its submission and may not preempt for `policy.preemption.settle_s`. Raises ValueError if the plan
     places a gang that isn't pending or preempts one that isn't running; pydantic's ValidationError if what it places
     doesn't fit (for example members that overcommit a node).
@@ -30,9 +30,9 @@ def apply(snapshot: Snapshot, plan: Plan) -> Snapshot:
             raise ValueError(f"the plan places {placement.gang!r}, which isn't pending in the snapshot")
         started.append(RunningGang(**_fields(gang), placement=placement.nodes(), started_s=snapshot.time_s))
     taken = {node for gang in started for node in gang.placement}
-    for gang in snapshot.running:
-        if gang.phase == "terminating" and not taken.isdisjoint(gang.placement):
-            running.pop(gang.name, None)
+    for leaving in snapshot.running:
+        if leaving.phase == "terminating" and not taken.isdisjoint(leaving.placement):
+            running.pop(leaving.name, None)
     waiting = tuple(gang for gang in snapshot.pending if gang.name in pending)
     fields = {name: getattr(snapshot, name) for name in Snapshot.model_fields}
     fields["running"] = (*running.values(), *started)

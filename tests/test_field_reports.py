@@ -432,7 +432,7 @@ class TestReport23BigGangsStarve:
 
     @pytest.mark.xfail(raises=NotBuiltError, strict=True, reason="needs reservations")
     def test_a_domain_is_reserved_and_only_short_work_goes_before(self) -> None:
-        """15 of 16 nodes end soon, one is free: the 16-node gang gets a start, and only work that ends before fills in."""
+        """15 of 16 nodes end soon, one is free: the 16-node gang gets a start, and only shorter work fills in."""
         plan = answer(
             time_s=NOW,
             nodes=nodes(16, 8),

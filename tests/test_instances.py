@@ -13,7 +13,7 @@ import pytest
 
 from gangfit.models import Plan, Snapshot
 from gangfit.solver import check, solve
-from gangfit.solver.solve import compare
+from gangfit.solver.round import compare
 
 FOLDER = Path(__file__).parents[1] / "instances"
 PATHS = sorted([*FOLDER.glob("*.json.gz"), FOLDER / "demo.json"])
