@@ -92,6 +92,8 @@ class _Loop:
     alone: Alone = field(init=False)
     headroom: Headroom = field(init=False)
     """Counts on free space and all that preemptors could free."""
+    asked: dict[int, tuple[Answer, list[frozenset[int]]]] = field(default_factory=dict)
+    """Questions with victims that were put before the one in free space."""
     stale: bool = False
     """The victims at hand are lawful, but not known to be the cheapest."""
 
@@ -139,13 +141,16 @@ class _Loop:
         if not preempting:
             if not self.alone.fits(gang):
                 return "bound", False
-            self.progress(f"admission: asking CP-SAT about {self.problem.gangs[gang].name!r}")
+            self.progress(f"admission: {self.problem.gangs[gang].name!r}: in free space?")
             answer = fits(self.problem, [*self.admitted, gang], self.budget)
         elif self._alike(gang):
             # The question with victims of its own, which comes next, is the same question.
             return "search", False
+        elif self._ask(gang) == "no":
+            # With victims of its own it would have more room than without: no twice.
+            return "search", False
         else:
-            self.progress(f"admission: asking CP-SAT about {self.problem.gangs[gang].name!r} beside victims")
+            self.progress(f"admission: {self.problem.gangs[gang].name!r}: beside the victims of others?")
             gangs = [*self.admitted, gang]
             answer, cuts = fits_with_victims(self.problem, gangs, self.preemption, False, self.budget)
             if answer.verdict == "yes":
@@ -193,36 +198,52 @@ class _Loop:
             self.preemption = cheapest[1]
             self._restart(cheapest[0])
 
-    def _with_victims(self, gang: int) -> tuple[Decision | None, bool]:
-        """With victims of its own; None: it has no right over anyone."""
-        gangs = [*self.admitted, gang]
-        preemptors = self.preemption.preemptors | {gang}
-        held = rights(self.problem, gangs, preemptors)
+    def _entitled(self, gang: int) -> tuple[Right, Headroom] | None:
+        """The gang's right and the counts with everyone gone who may be taken; None: no right, or no room even then."""
+        held = rights(self.problem, [*self.admitted, gang], self.preemption.preemptors | {gang})
         if not held[-1].any.any():
-            return None, False
+            return None
         most = self.problem.without(reach(held, len(self.problem.victims.gangs)))
         if not Alone(most).fits(gang):
-            return None, False
+            return None
         headroom = Headroom(most)
         for other in self.admitted:
             headroom.take(other)
-        if headroom.rules_out(gang):
-            return "bound", False
+        return None if headroom.rules_out(gang) else (held[-1], headroom)
+
+    def _ask(self, gang: int) -> str | None:
+        """Verdict of the question with victims of its own, asked once; None: it has no right over anyone."""
+        if self.budget is None or self._entitled(gang) is None:
+            return None
+        self._refresh()
+        self.progress(f"admission: {self.problem.gangs[gang].name!r}: with victims?")
+        self.asked[gang] = fits_with_victims(self.problem, [*self.admitted, gang], self.preemption, True, self.budget)
+        return self.asked[gang][0].verdict
+
+    def _with_victims(self, gang: int) -> tuple[Decision | None, bool]:
+        """With victims of its own; None: it has no right over anyone."""
+        entitled = self._entitled(gang)
+        if entitled is None:
+            return None, False
         if self.budget is None:
             return "limit", False
+        held, headroom = entitled
         alike = self._alike(gang)
-        if alike and self._takes(gang, held[-1], headroom):
+        if alike and self._takes(gang, held, headroom):
             return "greedy", True
-        if not alike:
-            self._refresh()
-        self.progress(f"admission: asking for victims of {self.problem.gangs[gang].name!r}")
-        answer, cuts = fits_with_victims(self.problem, gangs, self.preemption, True, self.budget)
+        gangs = [*self.admitted, gang]
+        if gang not in self.asked:
+            if not alike:
+                self._refresh()
+            self.progress(f"admission: {self.problem.gangs[gang].name!r}: with victims?")
+            self.asked[gang] = fits_with_victims(self.problem, gangs, self.preemption, True, self.budget)
+        answer, cuts = self.asked.pop(gang)
         if answer.verdict != "yes":
             return ("limit" if answer.verdict == "limit" else "search"), False
         if alike:
             self._accept(gang, answer.assignment, answer.victims, headroom)
             return "search", True
-        return "search", self._preempt(gangs, preemptors, answer, cuts, headroom)
+        return "search", self._preempt(gangs, self.preemption.preemptors | {gang}, answer, cuts, headroom)
 
     def _takes(self, gang: int, held: Right, headroom: Headroom) -> bool:
         """Whether the greedy preemptor finds victims beside a candidate's placements."""
