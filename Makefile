@@ -17,7 +17,7 @@ $(STAMP): pyproject.toml requirements.txt
 	touch $(STAMP)
 
 demo: $(STAMP)  ## solve a real snapshot: 847 nodes of Alibaba's Lingjun cluster
-	$(BIN)/gangfit solve instances/lingjun-847n.json.gz
+	$(BIN)/gangfit solve --no-preemption instances/lingjun-847n.json.gz
 
 test: $(STAMP)
 	$(BIN)/python -m pytest -n $(TESTS_AT_ONCE)

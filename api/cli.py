@@ -16,7 +16,7 @@ from gangfit.api.faults import from_validation
 from gangfit.api.files import STDIN, RefusedError, load, named, refusals, writable, write
 from gangfit.api.settings import Settings
 from gangfit.api.versions import versions
-from gangfit.models import Plan, Policy, Snapshot
+from gangfit.models import Plan, Policy, PreemptionPolicy, Snapshot
 
 # Solver and web server are imported by the commands that need them: `--help` and `version` stay quick.
 
@@ -80,6 +80,9 @@ def solve(
     ] = None,
     seed: Annotated[int | None, typer.Option(help="Seed of the search, in place of policy.seed.")] = None,
     workers: Annotated[int | None, typer.Option(help="Search threads, in place of policy.workers.")] = None,
+    preemption: Annotated[
+        bool, typer.Option("--preemption/--no-preemption", help="Never preempt, whatever policy.preemption says.")
+    ] = True,
     deterministic: Annotated[
         bool | None,
         typer.Option(
@@ -92,7 +95,14 @@ def solve(
     with _clear_errors():
         writable(output)
         snapshot = load(snapshot_file, documents.snapshot)
-        overrides = {"time_limit_s": time_limit, "seed": seed, "workers": workers, "deterministic": deterministic}
+        overrides: dict[str, object] = {
+            "time_limit_s": time_limit,
+            "seed": seed,
+            "workers": workers,
+            "deterministic": deterministic,
+        }
+        if not preemption:
+            overrides["preemption"] = PreemptionPolicy(within="never", across="never")
         snapshot = _with_policy(snapshot, overrides)
         from gangfit.solver import solve as solve_snapshot
 
