@@ -12,7 +12,7 @@ from gangfit.solver.classes import NodeClass
 from gangfit.solver.engine import Budget, run
 from gangfit.solver.problem import Problem
 
-SHARE = 0.02
+SHARE = 0.005
 """Most of the remaining time that one class may take: kept apart, its nodes are settled by the model itself."""
 Packed = list[dict[int, int]]
 """Per node of the class (by position): gang → members."""
