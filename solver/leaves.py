@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -36,12 +37,12 @@ class Forest:
     offset: IntArray
     """(L,): vertex of domain 0 of each named level."""
 
-    @property
+    @cached_property
     def leaves(self) -> int:
         """Number of leaves; they are the vertices 0 … leaves − 1."""
         return int(np.argmax(self.first >= 0))
 
-    @property
+    @cached_property
     def spines(self) -> IntArray:
         """Vertices one level above the leaves; empty where that is the whole cluster."""
         above = np.unique(self.parent[: self.leaves])

@@ -29,7 +29,7 @@ ROUNDS = 80
 """Most rounds of column generation."""
 CHARGE = 0.005
 """Deterministic seconds per round."""
-WIDTH = 8
+WIDTH = 4
 """Patterns added per type and round, besides the best."""
 
 
