@@ -5,8 +5,6 @@ The pricing step of the pattern bound (docs/model.md, "The fast path"); one tabl
 
 from numba import njit
 
-FAR = 1 << 60
-
 
 @njit(cache=True, nogil=True, error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True)
 def _at(vertex, members, first, last, entry, offset, needed, needed_offset, weight, price, table):

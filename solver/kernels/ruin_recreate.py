@@ -8,7 +8,7 @@ their columns are described in `gangfit/solver/local_search.py`.
 
 from numba import njit
 
-# Columns of `node` (N, 4 + R), `vertex` (V, 12), `gang` (J, 8); rows of `state`.
+# Columns of `node` (N, 4 + R), `vertex` (V, 13), `gang` (J, 8); rows of `state`.
 LEAF, INTACT, HOSTS, OWNER, FREE = 0, 1, 2, 3, 4
 FIRST, LAST, PARENT, LEVEL, KNOWN, NODE0, NODE1, LEAF0, LEAF1, CROSS, LOST, STAMP, WHOLE = (
     0,
