@@ -336,9 +336,10 @@ def _translate(proto: Any, bounds: list[tuple[int, int]]) -> _Rows:
         enforced = list(constraint.enforcement_literal)
         if constraint.has_linear():
             terms: dict[int, int] = {}
-            for v, c in zip(constraint.linear.vars, constraint.linear.coeffs, strict=True):
+            linear = constraint.linear
+            for v, c in zip(list(linear.vars), list(linear.coeffs), strict=True):
                 terms[v] = terms.get(v, 0) + c
-            lower, upper = _ends(constraint.linear.domain)
+            lower, upper = _ends(linear.domain)
             _add_linear(rows, terms, lower, upper, enforced, bounds)
         elif constraint.has_bool_or():
             sum_of, constant = _literals(constraint.bool_or.literals)
@@ -358,10 +359,11 @@ def _translate(proto: Any, bounds: list[tuple[int, int]]) -> _Rows:
 def _add_linear(
     rows: _Rows, terms: dict[int, int], lower: int, upper: int, enforced: list[int], bounds: list[tuple[int, int]]
 ) -> None:
-    least = sum(c * bounds[v][0 if c > 0 else 1] for v, c in terms.items())
-    most = sum(c * bounds[v][1 if c > 0 else 0] for v, c in terms.items())
-    for limit, reach, sign in ((lower, least, -1), (upper, most, 1)):
-        if abs(limit) >= INFINITE or sign * (reach - limit) <= 0:
+    for limit, sign in ((lower, -1), (upper, 1)):
+        if abs(limit) >= INFINITE:
+            continue
+        reach = sum(c * bounds[v][1 if sign * c > 0 else 0] for v, c in terms.items())
+        if sign * (reach - limit) <= 0:
             continue
         # sign · expression ≤ sign · limit + gap · (enforcing literals that are false)
         gap = sign * (reach - limit)

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Collection, Sequence
 
+import numpy as np
 from ortools.sat.python import cp_model
 
 from gangfit.solver.assignment import Assignment
@@ -58,15 +59,19 @@ class Slots(Joint):
         tree, problem = self.problem.tree, self.problem
         kinds = Counter(self._kind(j) for j in self.gangs if problem.required[j] >= 0)
         example = {self._kind(j): j for j in self.gangs}
+        sizes = np.array([group.size for group in self.classes], dtype=np.int64)
+        domain_of = np.array(self.domain_of, dtype=np.int64).reshape(len(self.classes), -1)
         for kind, count in kinds.items():
             j, level = example[kind], kind[2]
-            room: dict[int, int] = defaultdict(int)
-            for k, group in enumerate(self.classes):
-                if j in group.room and level < tree.named:
-                    room[self.domain_of[k][level]] += group.size * group.room[j]
-                elif j in group.room and group.room[j] >= kind[1]:
-                    for n in group.nodes.tolist():
-                        room[n] = kind[1]
+            holds = np.array([group.room.get(j, 0) for group in self.classes], dtype=np.int64)
+            if level < tree.named:
+                sums = np.bincount(domain_of[:, level], sizes * holds) if len(holds) else np.zeros(0)
+                room = dict(enumerate(sums.astype(np.int64).tolist()))
+            else:
+                fits = (
+                    group.nodes.tolist() for group, most in zip(self.classes, holds, strict=True) if most >= kind[1]
+                )
+                room = dict.fromkeys((n for nodes in fits for n in nodes), kind[1])
             homes = [d for d, members in room.items() if members >= kind[1]]
             if not homes:
                 self.feasible = False
@@ -78,6 +83,10 @@ class Slots(Joint):
                     first = int(tree.starts[level][d])
                     self._inside[above, int(tree.domain[above][first])].append((j, y))
         self._space()
+
+    def _claimants(self, v: int) -> list[int]:
+        """As in `Joint`; most victims nobody reclaims."""
+        return super()._claimants(v) if any(right.reclaim[v] for right in self.rights) else []
 
     def node_capacity(self) -> None:
         """Rule 2 comes with `required_level`, which tells who is demand where."""
@@ -105,8 +114,9 @@ class Slots(Joint):
         sets = sorted({int(problem.eligible_of[j]) for j in self.gangs})
         allowed = {e: problem.eligible[e].allowed for e in sets}
         cells_of: dict[tuple[int, int], list[int]] = defaultdict(list)
+        levels = {level for level, _ in self._inside}
         for k, domains in enumerate(self.domain_of):
-            for level in {level for level, _ in self._inside}:
+            for level in levels:
                 cells_of[level, domains[level]].append(k)
         within = {e: [o for o in sets if not (allowed[o] & ~allowed[e]).any()] for e in sets}
         for e in sets:
