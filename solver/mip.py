@@ -28,6 +28,8 @@ IMPLIED = "implied"
 """Name of variables that are integer once the others are, and may be rounded up: continuous for HiGHS."""
 STAGED = 200
 """Columns from which on a model is worth a relaxation and a small model of its own."""
+BUDGETED = 40
+"""Columns from which on a budget is worth a relaxation of its own."""
 KERNELS = (0.1, 0.25, 0.5, 0.75, 0.9, 0.97)
 """Shares of the priced columns that the small models let in, until one holds the best or isn't solved in its time."""
 KERNEL_SHARE = 0.25
@@ -76,7 +78,10 @@ class _Form:
 
     def budgets(self) -> list[int]:
         """Rows that bound a sum over at least half of the columns that cost, by weights other than the costs."""
-        rows, result = self.rows, []
+        rows: _Rows = self.rows
+        result: list[int] = []
+        if len(self.cost) < BUDGETED or not self.cost.any():
+            return result
         for row, upper in enumerate(rows.upper):
             low, high = rows.start[row], rows.start[row + 1]
             if math.isfinite(upper) and 2 * (high - low) >= np.count_nonzero(self.cost):
@@ -125,6 +130,8 @@ def run_mip(model: cp_model.CpModel, budget: Budget, share: float = 1.0) -> Outc
     deadline = time.monotonic() + limit
     form = _form(model)
     highs = _Highs(budget, limit, deadline)
+    for row in form.budgets():
+        form = _within_budget(form, highs, row)
     if form.cost.any() and len(form.cost) >= STAGED and not budget.policy.deterministic:
         found = _staged(form, highs)
     else:
@@ -201,8 +208,6 @@ def _staged(form: _Form, highs: _Highs) -> _Found:
     """
     best = _Found()
     priced = form.cost > 0
-    for row in form.budgets():
-        form = _within_budget(form, highs, row)
     if form.hint is not None:
         best = highs.run(form.without(priced & (form.hint <= form.lower)), START_SHARE, KERNEL_GAP)
         best = _Found(values=best.values, value=best.value)
