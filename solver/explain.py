@@ -118,10 +118,6 @@ def _message(problem: Problem, gang: int, reason: Reason, counters: dict[str, in
             return f"{members} would take tenant {wanted.tenant!r}, or one above it, past its limit"
         case "protected":
             return f"{members}: free space holds {fit}; the rest is held by gangs that it may not preempt"
-        case "limit":
-            return f"{members} would take tenant {wanted.tenant!r}, or one above it, past its limit"
-        case "protected":
-            return f"{members}: free space holds {fit}; the rest is held by gangs that it may not preempt"
         case "competing":
             return f"{members} fit alone ({fit} would), but not beside the gangs that go first"
         case "undecided":

@@ -11,10 +11,13 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Collection, Sequence
 
+import numpy as np
 from ortools.sat.python import cp_model
 
+from gangfit.solver.assignment import Assignment
 from gangfit.solver.joint import Joint
 from gangfit.solver.merged import Sum
+from gangfit.solver.mip import IMPLIED
 from gangfit.solver.problem import Problem
 from gangfit.solver.rights import Right
 
@@ -56,15 +59,19 @@ class Slots(Joint):
         tree, problem = self.problem.tree, self.problem
         kinds = Counter(self._kind(j) for j in self.gangs if problem.required[j] >= 0)
         example = {self._kind(j): j for j in self.gangs}
+        sizes = np.array([group.size for group in self.classes], dtype=np.int64)
+        domain_of = np.array(self.domain_of, dtype=np.int64).reshape(len(self.classes), -1)
         for kind, count in kinds.items():
             j, level = example[kind], kind[2]
-            room: dict[int, int] = defaultdict(int)
-            for k, group in enumerate(self.classes):
-                if j in group.room and level < tree.named:
-                    room[self.domain_of[k][level]] += group.size * group.room[j]
-                elif j in group.room and group.room[j] >= kind[1]:
-                    for n in group.nodes.tolist():
-                        room[n] = kind[1]
+            holds = np.array([group.room.get(j, 0) for group in self.classes], dtype=np.int64)
+            if level < tree.named:
+                sums = np.bincount(domain_of[:, level], sizes * holds) if len(holds) else np.zeros(0)
+                room = dict(enumerate(sums.astype(np.int64).tolist()))
+            else:
+                fits = (
+                    group.nodes.tolist() for group, most in zip(self.classes, holds, strict=True) if most >= kind[1]
+                )
+                room = dict.fromkeys((n for nodes in fits for n in nodes), kind[1])
             homes = [d for d, members in room.items() if members >= kind[1]]
             if not homes:
                 self.feasible = False
@@ -77,8 +84,17 @@ class Slots(Joint):
                     self._inside[above, int(tree.domain[above][first])].append((j, y))
         self._space()
 
+    def _claimants(self, v: int) -> list[int]:
+        """As in `Joint`; most victims nobody reclaims."""
+        return super()._claimants(v) if any(right.reclaim[v] for right in self.rights) else []
+
     def node_capacity(self) -> None:
         """Rule 2 comes with `required_level`, which tells who is demand where."""
+
+    def hint(self, assignment: Assignment, victims: Collection[int] = ()) -> None:
+        """Start from these victims; which domains they leave room in follows."""
+        for v, e in self.evicted.items():
+            self.model.add_hint(e, v in victims)
 
     def _kind(self, j: int) -> Kind:
         problem = self.problem
@@ -92,9 +108,16 @@ class Slots(Joint):
     def _space(self) -> None:
         """Demand ≤ slots: of the whole cluster, and of every domain that a required level names."""
         problem = self.problem
-        sizes = sorted({int(q) for q in problem.request[list(self.gangs), 0] if q} | {1})
+        sizes = sorted({int(q) for q in problem.request[list(self.gangs), 0] if q})
+        # Slots of the least size, where it divides all others, say all that slots of size 1 would.
+        sizes = sizes if sizes and not any(size % sizes[0] for size in sizes) else [1, *(s for s in sizes if s > 1)]
         sets = sorted({int(problem.eligible_of[j]) for j in self.gangs})
         allowed = {e: problem.eligible[e].allowed for e in sets}
+        cells_of: dict[tuple[int, int], list[int]] = defaultdict(list)
+        levels = {level for level, _ in self._inside}
+        for k, domains in enumerate(self.domain_of):
+            for level in levels:
+                cells_of[level, domains[level]].append(k)
         within = {e: [o for o in sets if not (allowed[o] & ~allowed[e]).any()] for e in sets}
         for e in sets:
             members = [j for j in self.gangs if problem.eligible_of[j] in within[e]]
@@ -102,7 +125,7 @@ class Slots(Joint):
                 demand = sum(int(problem.request[j, 0]) // size * int(problem.members[j]) for j in members)
                 self._row(demand, range(len(self.classes)), e, size)
             for (level, d), inside in self._inside.items():
-                cells = [k for k in range(len(self.classes)) if self.domain_of[k][level] == d]
+                cells = cells_of[level, d]
                 here = [(j, y) for j, y in inside if problem.eligible_of[j] in within[e]]
                 for size in sizes:
                     terms = [(int(problem.request[j, 0]) // size * int(problem.members[j]), y) for j, y in here]
@@ -148,7 +171,11 @@ class Slots(Joint):
             return freed
         if all(amount % size == 0 for _, amount in held):
             return count * base + Sum([count * (amount // size) * self.evicted[v] for v, amount in held])
-        slots = self.model.new_int_var(count * base, count * most, "")
+        if len(held) == 1:
+            return count * base + count * (most - base) * self.evicted[held[0][0]]
+        whole = most == base + 1 and all((full - amount) // size == base for _, amount in held)
+        # All victims together free one slot more, fewer of them none.
+        slots = self.model.new_int_var(count * base, count * most, IMPLIED if whole else "")
         self.model.add(size * slots <= freed)
         for v, amount in held:
             without = (full - amount) // size
