@@ -1,10 +1,11 @@
-"""Small rounds by hand: racks of nodes, gangs, and plans that hold placements only."""
+"""Small rounds by hand: racks of nodes, gangs, and plans that hold placements only; which rules a plan breaks."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from gangfit.models import Placement, Plan, Snapshot
+from gangfit.solver import check
 
 Json = dict[str, Any]
 
@@ -54,3 +55,13 @@ def plan(placements: dict[str, dict[str, int]]) -> Plan:
 def placed(answer: Plan) -> dict[str, dict[str, int]]:
     """Gang → node → members of a plan."""
     return {placement.gang: placement.nodes() for placement in answer.placements}
+
+
+def rules_broken_by(snapshot: Snapshot, plan: Plan) -> set[str]:
+    """Names of the rules of the violations that the checker finds."""
+    return {violation.rule for violation in check(snapshot, plan).violations}
+
+
+def broken_rules(snapshot: Snapshot, placements: dict[str, dict[str, int]]) -> set[str]:
+    """The same of a caller's own plan."""
+    return rules_broken_by(snapshot, plan(placements))
