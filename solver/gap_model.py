@@ -36,7 +36,7 @@ class Reduced:
         price = (certificate.price + COARSE // 2) // COARSE * COARSE
         discount = certificate.discount // COARSE * COARSE
         self.view = bound.view
-        self.spines = bound.spines
+        self.cuts = tuple(bound.cuts)
         self.certificate = bound.evaluate(price, discount)
         """The certificate at rounded prices."""
         self.best: list[int] = [0] * len(self.view.types)
@@ -91,14 +91,16 @@ class GapModel:
         self.whole: dict[int, list[cp_model.IntVar]] = defaultdict(list)
         """Leaf → booleans "takes all of it"."""
         self._costs: list[cp_model.LinearExpr] = []
-        self._spines: list[cp_model.LinearExpr] = []
+        self._touched: list[list[cp_model.LinearExpr]] = [[] for _ in reduced.cuts]
+        """Per named level, domains touched by each gang."""
         for k, kind in enumerate(self.view.types):
             self._type(k, kind)
         if self.feasible:
             self._capacity()
             self.model.add(Sum(self._costs) <= value + self.view.constant)
-            if reduced.spines:
-                self.model.add(Sum(self._spines) >= reduced.spines)
+            for touched, least in zip(self._touched, reduced.cuts, strict=True):
+                if least:
+                    self.model.add(Sum(touched) >= least)
 
     def _type(self, k: int, kind: GangType) -> None:
         amounts = self.reduced.amounts(k, self.value)
@@ -151,14 +153,13 @@ class GapModel:
         below: dict[int, list[cp_model.LinearExprT]] = {leaf: list(self.touch[j, leaf]) for leaf in leaves}
         if cell.required >= named - 1 >= 0 or (cell.required == named):
             self.model.add_exactly_one([t for leaf in leaves for t in self.touch[j, leaf]])
-        spines: list[cp_model.LinearExprT] = []
+        touched = [Sum([t for leaf in leaves for t in self.touch[j, leaf]])] if named else []
         for level in range(named - 2, -1, -1):
             inside: dict[int, list[int]] = defaultdict(list)
             for vertex in below:
                 inside[int(tree.parent[vertex])].append(vertex)
             if level == named - 2:
                 above = self._spine(j, kind, inside)
-                spines = [t for touched in above.values() for t in touched]
             else:
                 above = {}
                 for vertex, children in inside.items():
@@ -167,12 +168,14 @@ class GapModel:
                         self.model.add(Sum(below[child]) <= t)
                     above[vertex] = [t]
             if level <= cell.required:
-                self.model.add(Sum([t for touched in above.values() for t in touched]) == 1)
-            cost += [cell.weights[level] * Sum(touched) for touched in above.values()]
+                self.model.add(Sum([t for parts in above.values() for t in parts]) == 1)
+            cost += [cell.weights[level] * Sum(parts) for parts in above.values()]
+            touched.insert(0, Sum([t for parts in above.values() for t in parts]))
             below = above
         self._costs.append(Sum(cost) + fixed)
-        self._spines.append(Sum(spines))
-        self._lagrangian(j, k, kind, leaves, Sum(cost) + fixed, Sum(spines))
+        for level, domains in enumerate(touched):
+            self._touched[level].append(domains)
+        self._lagrangian(j, k, kind, leaves, Sum(cost) + fixed)
 
     def _nodes(self, j: int, kind: GangType, leaves: list[int]) -> list[cp_model.IntVar]:
         """Nodes touched per leaf, at least: the concave envelope of what 1, 2, … of its nodes hold. Empty: one each."""
@@ -222,14 +225,14 @@ class GapModel:
             self.model.add(split == 0)
         return touched
 
-    def _lagrangian(
-        self, j: int, k: int, kind: GangType, leaves: list[int], cost: cp_model.LinearExpr, spines: cp_model.LinearExpr
-    ) -> None:
+    def _lagrangian(self, j: int, k: int, kind: GangType, leaves: list[int], cost: cp_model.LinearExpr) -> None:
         """The gang's priced cost lies between its cheapest pattern's and that plus the gap."""
         certificate = self.reduced.certificate
         per_member = self.view.coefficient[:, kind.cell] @ certificate.price
         priced = [int(per_member[leaf]) // COARSE * c * x for leaf in leaves for x, c in self.counts[j, leaf]]
-        total = SCALE // COARSE * cost + Sum(priced) - certificate.discount // COARSE * spines
+        total = SCALE // COARSE * cost + Sum(priced)
+        for touched, discount in zip(self._touched, certificate.discount.tolist(), strict=True):
+            total = total - discount // COARSE * touched[-1]
         least = self.reduced.best[k] // COARSE
         self.model.add_linear_constraint(total, least, least + self.reduced.gap(self.value) // COARSE)
 

@@ -43,6 +43,16 @@ class Forest:
         return int(np.argmax(self.first >= 0))
 
     @cached_property
+    def above(self) -> IntArray:
+        """(L, leaves): the vertex of each named level that a leaf lies in, itself at the last."""
+        vertex = np.arange(self.leaves)
+        rows = []
+        for _ in self.offset:
+            rows.append(vertex)
+            vertex = self.parent[vertex]
+        return np.array(rows[::-1], dtype=np.int64).reshape(len(self.offset), self.leaves)
+
+    @cached_property
     def spines(self) -> IntArray:
         """Vertices one level above the leaves; empty where that is the whole cluster."""
         above = np.unique(self.parent[: self.leaves])

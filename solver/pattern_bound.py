@@ -43,8 +43,8 @@ class Certificate:
     """Lower bound of the tier's value."""
     price: IntArray
     """(rows, leaves): integer price of a slot."""
-    discount: int
-    """What each vertex one level above the leaves is cheaper by, for the sake of the spine cut."""
+    discount: IntArray
+    """(L,): what each domain of a named level is cheaper by, for the sake of the cuts."""
     rounds: int
     optimal: bool
     """Whether no pattern could improve the master any more."""
@@ -74,13 +74,14 @@ class PatternBound:
     """Column generation over one leaf view."""
 
     view: Leaves
-    spines: int = field(default=0, init=False)
-    """Valid lower bound on Σ over gangs of domains touched one level above the leaves; 0 for none."""
+    cuts: list[int] = field(init=False)
+    """(L,): valid lower bounds on Σ over gangs of domains touched, per named level; 0 for none."""
     tables: list[PriceTable] = field(init=False)
     best: Certificate | None = None
     rounds: int = 0
 
     def __post_init__(self) -> None:
+        self.cuts = [0] * self.view.problem.tree.named
         self.tables = [PriceTable(self.view, cell) for cell in self.view.cells]
         groups = int(self.view.group.max()) + 1 if len(self.view.group) else 0
         rows, count = self.view.capacity.shape[0], len(self.view.types)
@@ -93,11 +94,10 @@ class PatternBound:
         self._row = np.where(binds > 0, np.cumsum(binds.ravel()).reshape(binds.shape) - 1 + count, -1)
         self._upper = upper
         self._size = count + int(binds.sum())
-        lower = np.full(self._size + 1, -np.inf)
-        limit = np.full(self._size + 1, np.inf)
+        lower = np.full(self._size + len(self.cuts), -np.inf)
+        limit = np.full(self._size + len(self.cuts), np.inf)
         lower[:count] = [len(kind.gangs) for kind in self.view.types]
         limit[self._row[self._row >= 0]] = upper[self._row >= 0]
-        lower[self._size] = self.spines
         weights = max((sum(cell.weights) for cell in self.view.cells), default=1)
         longest = max((kind.members for kind in self.view.types), default=1)
         self._master = Master(lower, limit, float(4 * max(weights, 1) * longest))
@@ -105,12 +105,13 @@ class PatternBound:
         self.generated: list[tuple[int, IntArray]] = []
         """Type and members per leaf of each column after the artificial ones."""
 
-    def require(self, spines: int) -> None:
-        """A better lower bound on the spines touched: a cut row of the master."""
-        if not len(self.view.forest.spines) or spines <= self.spines:
-            return
-        self.spines = spines
-        self._master.raise_lower(self._size, float(self.spines))
+    def require(self, level: int, domains: int) -> bool:
+        """A lower bound on the domains touched of a named level, as a row of the master. Returns whether it is news."""
+        if domains <= max(self.cuts[level], sum(len(kind.gangs) for kind in self.view.types)):
+            return False
+        self.cuts[level] = domains
+        self._master.raise_lower(self._size + level, float(domains))
+        return True
 
     def start(self, assignment: Assignment) -> None:
         """Offer a plan's spreads as patterns."""
@@ -150,9 +151,10 @@ class PatternBound:
         np.add.at(space.T, self.view.group[at], np.outer(amount[at], self.view.coefficient[:, cell]))
         uses = (space > 0) & (self._row >= 0)
         rows, values = self._row[uses].tolist(), space[uses].tolist()
-        touched = len(np.unique(self.view.forest.parent[at]))
+        touched = [len(np.unique(vertex[at])) for vertex in self.view.forest.above]
+        cuts = range(self._size, self._size + len(touched))
         cost = self.tables[cell].cost(amount)
-        return [(float(cost), (kind, *rows, self._size), (1.0, *map(float, values), float(touched)))]
+        return [(float(cost), (kind, *rows, *cuts), (1.0, *map(float, values), *map(float, touched)))]
 
     def run(self, stop: int, budget: Budget, until: float = math.inf, rounds: int = ROUNDS) -> Certificate | None:
         """Generate columns until the bound reaches `stop`, prices are optimal, or time or rounds run out."""
@@ -183,16 +185,17 @@ class PatternBound:
         used = [(float(v), k, amount) for v, (k, amount) in zip(values, self.generated, strict=True) if v > 1e-6]
         return sorted(used, key=lambda item: -item[0])
 
-    def integer(self, duals: FloatArray) -> tuple[IntArray, int]:
-        """Integer prices of the (row, leaf) pairs and of the spine cut from the master's duals."""
+    def integer(self, duals: FloatArray) -> tuple[IntArray, IntArray]:
+        """Integer prices of the (row, leaf) pairs and of the cuts from the master's duals."""
         scaled = np.zeros(self._upper.shape, dtype=np.int64)
         uses = self._row >= 0
         scaled[uses] = np.maximum(np.rint(-duals[self._row[uses]] * SCALE), 0).astype(np.int64)
         price = np.where(self.view.capacity >= 0, scaled[:, self.view.group], 0)
-        discount = int(max(0, round(float(duals[self._size]) * SCALE))) if self.spines else 0
+        discount = np.maximum(np.rint(duals[self._size :] * SCALE), 0).astype(np.int64)
+        discount[np.array(self.cuts, dtype=np.int64) == 0] = 0
         return price, discount
 
-    def certify(self, price: IntArray, discount: int, duals: FloatArray | None = None) -> list[Column]:
+    def certify(self, price: IntArray, discount: IntArray, duals: FloatArray | None = None) -> list[Column]:
         """Evaluate integer prices; keeps the certificate if it is the best so far. Returns improving columns."""
         total, columns = self._lagrange(price, discount, duals)
         if self.best is None or total > self.best.scaled:
@@ -201,18 +204,18 @@ class PatternBound:
             self.best = replace(self.best, rounds=self.rounds, optimal=True)
         return columns
 
-    def evaluate(self, price: IntArray, discount: int) -> Certificate:
+    def evaluate(self, price: IntArray, discount: IntArray) -> Certificate:
         """The certificate of given integer prices; the tables are left filled at them."""
         total, _ = self._lagrange(price, discount, None)
         return self._certificate(total, price, discount, False)
 
-    def _certificate(self, total: int, price: IntArray, discount: int, optimal: bool) -> Certificate:
+    def _certificate(self, total: int, price: IntArray, discount: IntArray, optimal: bool) -> Certificate:
         bound = max(-(-total // SCALE) - self.view.constant, 0)
         return Certificate(total, bound, price, discount, self.rounds, optimal)
 
-    def _lagrange(self, price: IntArray, discount: int, duals: FloatArray | None) -> tuple[int, list[Column]]:
+    def _lagrange(self, price: IntArray, discount: IntArray, duals: FloatArray | None) -> tuple[int, list[Column]]:
         """The Lagrangian bound (scaled), and with duals the patterns cheaper than the master pays."""
-        total = self.spines * discount - sum(
+        total = sum(n * int(d) for n, d in zip(self.cuts, discount, strict=True)) - sum(
             int(p) * int(c) for p, c in zip(price.ravel(), self.view.capacity.ravel(), strict=True) if p
         )
         per_cell = self.view.coefficient.T @ price
@@ -247,7 +250,7 @@ class PatternBound:
         spines = tree.spines
         level = int(tree.level[spines[0]]) if len(spines) else -1
         if level >= 0 and required <= level:
-            inside = table.inside(spines, members) + SCALE * sum(table.cell.weights[:level])
+            inside = table.inside(spines, members) + table.before(level)
             for at in np.argsort(inside, kind="stable")[:WIDTH].tolist():
                 if inside[at] < min(limit, FAR):
                     columns += self._column(kind, table.spread(int(spines[at]), members))

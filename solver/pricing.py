@@ -41,14 +41,15 @@ class PriceTable:
             self.entry[tree.level == level] = SCALE * cell.weights[level]
         self.node = SCALE * cell.weights[named]
         self.price: IntArray = np.zeros(tree.leaves, dtype=np.int64)
-        self.discount = 0
-        """Scaled amount that each vertex one level above the leaves is cheaper by."""
+        self.discount: IntArray = np.zeros(named, dtype=np.int64)
+        """(L,): scaled amount that each domain of a named level is cheaper by."""
 
-    def fill(self, price: IntArray, discount: int) -> None:
-        """Price every spread at `price` (leaves,) per member, spines cheaper by `discount`."""
-        self.price, spines = price, self.view.forest.spines
-        self.entry[spines] += self.discount - discount
-        self.discount = discount if len(spines) else 0
+    def fill(self, price: IntArray, discount: IntArray) -> None:
+        """Price every spread at `price` (leaves,) per member, domains of each level cheaper by `discount` (L,)."""
+        self.price, tree = price, self.view.forest
+        for level in np.flatnonzero(self.discount != discount):
+            self.entry[tree.level == level] += self.discount[level] - discount[level]
+        self.discount = discount
         kernel("min_plus")(*self._tree(), self.entry, *self._ragged(), self.table)
 
     def fill_at(self, price: IntArray, weights: Sequence[int], extra: IntArray) -> None:
@@ -89,16 +90,14 @@ class PriceTable:
             return np.array([root]), self.inside(np.array([root]), members)
         if cell.required == named:
             home = np.arange(tree.leaves)
-            cost = self._above(named + 1) + self.price * members
+            cost = self.before(named + 1) + self.price * members
             return home, np.where(cell.roomiest >= members, cost, FAR)
         home = np.flatnonzero(tree.level == cell.required)
-        return home, np.minimum(self.inside(home, members) + self._above(cell.required), FAR)
+        return home, np.minimum(self.inside(home, members) + self.before(cell.required), FAR)
 
-    def _above(self, level: int) -> int:
+    def before(self, level: int) -> int:
         """Scaled cost of one domain of each level before `level`."""
-        return SCALE * sum(self.cell.weights[:level]) - (
-            self.discount if level > self.view.problem.tree.named - 2 else 0
-        )
+        return SCALE * sum(self.cell.weights[:level]) - int(self.discount[:level].sum())
 
     def inside(self, vertices: IntArray, members: int) -> IntArray:
         """Cost of a whole gang inside each vertex, the vertex's entry paid, those above not."""
@@ -141,7 +140,7 @@ class PriceTable:
             for leaf in range(tree.leaves):
                 for s, size in enumerate(sizes.tolist()):
                     if cell.roomiest[leaf] >= size:
-                        cost = self._above(named + 1) + int(self.price[leaf]) * size
+                        cost = self.before(named + 1) + int(self.price[leaf]) * size
                         result[s, cell.offset[leaf] + size - 1] = cost - best[s]
             return result
         above = np.zeros(len(tree.level), dtype=np.int64)

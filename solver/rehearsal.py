@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from gangfit.models import Snapshot
 from gangfit.solver.assignment import tier_values
+from gangfit.solver.cuts import exact_sum
 from gangfit.solver.engine import Budget
 from gangfit.solver.gap_model import Reduced
 from gangfit.solver.greedy import STRATEGIES
@@ -11,7 +12,6 @@ from gangfit.solver.leaves import leaves
 from gangfit.solver.local_search import LocalSearch
 from gangfit.solver.pattern_bound import PatternBound
 from gangfit.solver.problem import Problem, encode
-from gangfit.solver.spine_split import exact_sum
 
 
 def made_up() -> Problem:
@@ -41,7 +41,7 @@ def rehearse() -> None:
     certificate = pattern.run(1 << 30, budget)
     if certificate is not None:
         Reduced(pattern, certificate)
-    exact_sum(view)
+    exact_sum(view, 0)
     search = LocalSearch(problem, plan, 0)
     search.search(1, -1, 64, budget)
     if search.values > tier_values(problem, plan):

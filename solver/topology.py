@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from gangfit.solver.assignment import Assignment, tier_values
+from gangfit.solver.cuts import exact_sum, spine_split
 from gangfit.solver.dive import dive
 from gangfit.solver.engine import Budget, run
 from gangfit.solver.gap_model import LIMIT, GapModel, Reduced, reachable
@@ -18,7 +19,6 @@ from gangfit.solver.leaves import Leaves, leaves
 from gangfit.solver.local_search import LocalSearch
 from gangfit.solver.pattern_bound import Known, PatternBound
 from gangfit.solver.problem import Problem
-from gangfit.solver.spine_split import exact_sum, spine_split
 
 DISTANCE = 1
 """Place of the tier among those after admission."""
@@ -95,12 +95,15 @@ class Topology:
             self.assignment = assignment
 
     def _cut(self, pattern: PatternBound, view: Leaves, until: float) -> None:
-        """The spine-split cut, by counting or by CP-SAT, and column generation with it."""
-        pattern.require(exact_sum(view))
-        self._generate(pattern, "cut", until)
-        if self.value > self.bound and not self.budget.past(until):
-            pattern.require(spine_split(view, self.budget, self.budget.part(until, 0.15)))
+        """Cuts on domains touched, by counting or by CP-SAT, and column generation with them."""
+        named = self.problem.tree.named
+        news = [pattern.require(level, exact_sum(view, level)) for level in range(named)]
+        if any(news):
             self._generate(pattern, "cut", until)
+        if self.value > self.bound and not self.budget.past(until) and len(view.forest.spines):
+            split = spine_split(view, self.budget, self.budget.part(until, 0.15))
+            if pattern.require(named - 2, split):
+                self._generate(pattern, "cut", until)
 
     def _gaps(self, pattern: PatternBound, view: Leaves, search: LocalSearch, until: float) -> None:
         """Gap models with local search beside them, as long as they say no; what remains is local search's."""

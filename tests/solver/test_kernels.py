@@ -24,7 +24,7 @@ from gangfit.solver.local_search import LocalSearch
 from gangfit.solver.pattern_bound import PatternBound
 from gangfit.solver.problem import encode
 from gangfit.solver.rehearsal import made_up
-from gangfit.solver.spine_split import exact_sum
+from gangfit.solver.cuts import exact_sum
 from random_rounds import random_round
 for problem in [made_up(), *(encode(random_round(seed, nodes=20)) for seed in (3, 7, 8, 11))]:
     plan = STRATEGIES["rack_first"](problem)
@@ -38,7 +38,8 @@ for problem in [made_up(), *(encode(random_round(seed, nodes=20)) for seed in (3
     reduced = Reduced(pattern, found)
     search = LocalSearch(problem, plan, 1)
     search.search(1, -1, 120, budget)
-    print(found.scaled, found.price.sum(), [int(c.sum() % 1000003) for c in reduced.cost], exact_sum(view))
+    cuts = [exact_sum(view, level) for level in range(problem.tree.named)]
+    print(found.scaled, found.price.sum(), [int(c.sum() % 1000003) for c in reduced.cost], cuts)
     print(search.values, [s.nodes.tolist() for s in search.record.values()])
 """
 

@@ -9,6 +9,7 @@ from random_rounds import random_round
 
 from gangfit.models import Snapshot
 from gangfit.solver.assignment import touched
+from gangfit.solver.cuts import exact_sum, spine_split
 from gangfit.solver.engine import Budget, run
 from gangfit.solver.gap_model import GapModel, Reduced
 from gangfit.solver.held_bound import HeldBound
@@ -16,7 +17,6 @@ from gangfit.solver.leaves import leaves
 from gangfit.solver.pattern_bound import PatternBound
 from gangfit.solver.pricing import SCALE
 from gangfit.solver.problem import encode
-from gangfit.solver.spine_split import exact_sum, spine_split
 
 BLOCK = 50
 NEVER = 1 << 40
@@ -52,14 +52,18 @@ def bounds_hold(seed: int) -> tuple[int, int]:
 
 
 def cut_and_gap_hold(pattern: PatternBound, value: int, domains: np.ndarray, seed: int) -> None:
-    """The spine cut is met by an optimal plan; the gap model has a solution at the optimum, before and after it."""
+    """The cuts are met by an optimal plan; the gap model has a solution at the optimum, before and after them."""
     view, budget = pattern.view, Budget(pattern.view.problem.snapshot.policy)
-    spines = max(exact_sum(view), spine_split(view, budget, 0.2))
+    named = view.problem.tree.named
+    cuts = [exact_sum(view, level) for level in range(named)]
     if len(view.forest.spines):
-        assert spines <= domains[int(view.forest.level[view.forest.spines[0]])].sum(), seed
-    for cut in (False, True):
-        if cut:
-            pattern.require(spines)
+        cuts[named - 2] = max(cuts[named - 2], spine_split(view, budget, 0.2))
+    for level, cut in enumerate(cuts):
+        assert cut <= domains[level].sum(), (seed, level)
+    for after in (False, True):
+        if after:
+            for level, cut in enumerate(cuts):
+                pattern.require(level, cut)
             certificate = pattern.run(NEVER, budget)
             assert certificate is not None
             assert certificate.bound <= value, seed
@@ -92,7 +96,7 @@ def test_example_by_hand() -> None:
     view = leaves(problem, [0, 1], "distance")
     pattern = PatternBound(view)
     nothing = np.zeros_like(view.capacity)
-    certificate = pattern.evaluate(nothing, 0)
+    certificate = pattern.evaluate(nothing, np.zeros(2, dtype=np.int64))
     assert view.constant == 8
     assert certificate.scaled == 9 * SCALE
     assert certificate.bound == 1
@@ -104,11 +108,12 @@ class TestExactSum:
         problem = encode(crowded(0))
         plan = greedy_plan(problem)
         view = leaves(problem, sorted(plan), "distance")
-        assert len(plan) <= exact_sum(view) or exact_sum(view) == 0
+        cut = exact_sum(view, 0)
+        assert cut == 0 or cut >= len(plan)
         pattern = PatternBound(view)
         pattern.start(plan)
         before = pattern.run(NEVER, Budget(problem.snapshot.policy))
-        pattern.require(exact_sum(view))
+        pattern.require(0, cut)
         after = pattern.run(NEVER, Budget(problem.snapshot.policy))
         assert before is not None
         assert after is not None
@@ -138,9 +143,10 @@ def test_example_of_the_model_page() -> None:
     view = leaves(problem, [0, 1], "distance")
     pattern = PatternBound(view)
     assert view.capacity.tolist() == [[3, 2, 2, 1]]
-    assert pattern.evaluate(np.zeros_like(view.capacity), 0).bound == 2
+    nothing = np.zeros(2, dtype=np.int64)
+    assert pattern.evaluate(np.zeros_like(view.capacity), nothing).bound == 2
     price = np.array([[4, 4, 0, 0]], dtype=np.int64) * (SCALE // 3)
-    assert pattern.evaluate(price, 0).bound == 6
-    assert exact_sum(view) == 3
+    assert pattern.evaluate(price, nothing).bound == 6
+    assert exact_sum(view, 0) == 3
     results, _ = improve(problem, greedy_plan(problem), 0)
     assert (results[1].value, results[1].bound) == (6, 6)

@@ -1,4 +1,4 @@
-"""Spine-split bound: when space is nearly full, how many gangs have to be split over spines, whatever else happens.
+"""Cuts: when space is nearly full, how many gangs have to be split over domains, whatever else happens.
 
 Space is pooled per spine (the vertices one level above the leaves); only whole and split gangs are told apart. An
 exact-sum question that no fractional bound sees (docs/model.md, "The fast path").
@@ -24,19 +24,18 @@ STATES = 4_000_000
 """Most sub-multisets of the exact-sum recursion."""
 
 
-def exact_sum(view: Leaves) -> int:
-    """Lower bound of Σ over gangs of spines touched, from counting parts that can be balanced; 0 if out of reach.
+def exact_sum(view: Leaves, level: int) -> int:
+    """Lower bound of Σ over gangs of domains touched of a level, from counting parts that balance; 0 if out of reach.
 
-    Gangs and spines with the pairs that touch form a graph; in each of its connected parts the gangs' demand fits the
-    spines' room, and a part of n gangs and spines has n − 1 pairs or more. Unused slots are dummy gangs of one slot. So
-    the pairs are at least gangs + spines − the most parts that sum to zero.
+    Gangs and domains with the pairs that touch form a graph; in each of its connected parts the gangs' demand fits the
+    domains' room, and a part of n gangs and domains has n − 1 pairs or more. Unused slots are dummy gangs of one slot.
+    So the pairs are at least gangs + domains − the most parts that sum to zero.
     """
-    spines = view.forest.spines
+    domains, of = np.unique(view.forest.above[level], return_inverse=True)
     gangs = sum(len(kind.gangs) for kind in view.types)
     best = 0
     for row, slots in enumerate(view.slots):
-        of = np.searchsorted(spines, view.forest.parent[: view.forest.leaves])
-        room = np.bincount(of, weights=slots, minlength=len(spines)).astype(np.int64)
+        room = np.bincount(of.ravel(), weights=slots, minlength=len(domains)).astype(np.int64)
         room = room[room > 0]
         takes = [(int(view.coefficient[row, k.cell]) * k.members, len(k.gangs)) for k in view.types]
         numbers: dict[int, int] = {}
