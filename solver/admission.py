@@ -290,6 +290,8 @@ class _Loop:
         self._refresh()
         preemption = self.preemption
         reclaims = self.problem.snapshot.policy.preemption.across == "reclaim"
+        held = rights(self.problem, self.admitted, preemption.preemptors)
+        reclaims = reclaims and any(right.reclaim.any() for right in held)
         if not preemption.victims or not reclaims or self.budget is None or self.admitted[-1] in preemption.preemptors:
             return
         assignment = next(iter(self.candidates.values())).assignment

@@ -23,6 +23,10 @@ MODEL_LIMIT = 200_000
 """Most variables of a model that is handed to CP-SAT."""
 SHARE = 0.25
 """Most of the remaining time that one question may take."""
+TIER_SHARE = 0.6
+"""The same for a question with an objective on slots."""
+JOINT_LIMIT = 20_000
+"""Most (class, gang) pairs of a question that is put to CP-SAT after slots: building more takes seconds."""
 
 
 @dataclass(frozen=True)
@@ -154,8 +158,10 @@ def settle(
     slots = Slots(problem, gangs, held, cuts)
     if not slots.feasible:
         return Answer("no")
+    if start is not None:
+        slots.hint(start.assignment, start.victims)
     rows(slots)
-    outcome = run_mip(slots.model, budget, SHARE)
+    outcome = run_mip(slots.model, budget, TIER_SHARE if slots.model.has_objective() else SHARE)
     if outcome.status == "infeasible":
         return Answer("no")
     bound = outcome.bound
@@ -164,7 +170,7 @@ def settle(
         placed = place_beside(problem, gangs, victims, budget)
         if placed is not None:
             return Answer("yes", placed, victims, bound, outcome.status == "optimal")
-    if budget.exhausted:
+    if budget.exhausted or sum(len(group.room) for group in slots.classes) > JOINT_LIMIT:
         return Answer("limit", bound=bound)
 
     def build(single: set[int]) -> Merged:
@@ -182,7 +188,7 @@ def place_beside(problem: Problem, gangs: Sequence[int], victims: frozenset[int]
     """A placement of all gangs once the victims are gone: greedy in several orders, else CP-SAT."""
     reduced = problem.without(victims)
     demand = problem.total[:, 0]
-    biggest = sorted(gangs, key=lambda j: (problem.required[j] < 0, -int(problem.request[j, 0]), -int(demand[j]), j))
+    biggest = sorted(gangs, key=lambda j: (-int(problem.required[j]), -int(problem.request[j, 0]), -int(demand[j]), j))
     for order in (gangs, biggest):
         for place in PLACES.values():
             assignment = place_in_order(reduced, place, order)
