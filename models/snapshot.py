@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import cached_property
 from typing import Annotated, Any, Literal, Self
@@ -171,6 +171,12 @@ class Snapshot(Frozen):
     def node_names(self) -> tuple[tuple[str, ...], ...]:
         """Single names of every entry of `nodes`, hostlists expanded."""
         return tuple(tuple(expand(node.name)) for node in self.nodes)
+
+    def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
+        """As pydantic's; names are expanded anew, since `update` may bring other nodes."""
+        copied = super().model_copy(update=update, deep=deep)
+        copied.__dict__.pop("node_names", None)
+        return copied
 
     @field_validator("meta")
     @classmethod

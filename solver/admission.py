@@ -6,15 +6,15 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from gangfit.solver.assignment import Assignment, Spread
+from gangfit.solver.assignment import Assignment, Spread, considered
 from gangfit.solver.bounds import Headroom
 from gangfit.solver.engine import Budget
-from gangfit.solver.greedy.preemptor import victims_for
+from gangfit.solver.greedy.preemptor import preempt_greedily, victims_for
 from gangfit.solver.greedy.strategies import PLACES, Place, place_one
 from gangfit.solver.joint import candidates as reach
 from gangfit.solver.oracle import Answer, Preemption, cheapest_victims, fits, fits_with_victims, losses
 from gangfit.solver.problem import Problem
-from gangfit.solver.rights import Right, given_back, rights
+from gangfit.solver.rights import Right, claims, given_back, rights
 from gangfit.solver.space import Alone, Space
 from gangfit.solver.tenants import Order, Step
 
@@ -194,7 +194,7 @@ class _Loop:
         cheapest = cheapest_victims(
             self.problem, self.admitted, preemption.preemptors, witness, preemption.cuts, self.budget
         )
-        if cheapest is not None:
+        if not isinstance(cheapest, str):
             self.preemption = cheapest[1]
             self._restart(cheapest[0])
 
@@ -243,7 +243,7 @@ class _Loop:
         if alike:
             self._accept(gang, answer.assignment, answer.victims, headroom)
             return "search", True
-        return "search", self._preempt(gangs, self.preemption.preemptors | {gang}, answer, cuts, headroom)
+        return self._preempt(gangs, self.preemption.preemptors | {gang}, answer, cuts, headroom)
 
     def _takes(self, gang: int, held: Right, headroom: Headroom) -> bool:
         """Whether the greedy preemptor finds victims beside a candidate's placements."""
@@ -275,15 +275,15 @@ class _Loop:
         answer: Answer,
         cuts: list[frozenset[int]],
         headroom: Headroom,
-    ) -> bool:
+    ) -> tuple[Decision, bool]:
         assert self.budget is not None
         cheapest = cheapest_victims(self.problem, gangs, preemptors, answer, cuts, self.budget)
-        if cheapest is None:
-            return False
+        if isinstance(cheapest, str):
+            return ("search" if cheapest == "no" else "limit"), False
         assignment, self.preemption = cheapest
         self._restart(assignment)
         self.headroom = headroom
-        return True
+        return "search", True
 
     def settle(self) -> None:
         """The cheapest victims once all gangs are admitted: others may be lawful now, where gangs reclaim."""
@@ -299,7 +299,7 @@ class _Loop:
         cheapest = cheapest_victims(
             self.problem, self.admitted, preemption.preemptors, answer, preemption.cuts, self.budget, preemption
         )
-        if cheapest is not None:
+        if not isinstance(cheapest, str):
             changed = cheapest[1].victims != preemption.victims
             self.preemption = cheapest[1]
             if changed:
@@ -312,10 +312,41 @@ class _Loop:
             candidate.assignment, candidate.space = dict(assignment), Space.after(reduced, assignment)
 
 
+def with_preemptor(problem: Problem, admission: Admission) -> Admission:
+    """The greedy preemptor's plan instead, where time ran out and it admits more in considered order.
+
+    Its victims are lawful; whether they are the cheapest is open, and so is everything it refuses that has room at all.
+    """
+    if "limit" not in admission.decided.values() or not problem.victims.gangs:
+        return admission
+    found = preempt_greedily(problem)
+    steps = considered(problem, found.assignment)
+    ours = next(iter(admission.plans.values()))
+    first = [-(step.gang in ours and step.gang not in admission.late) for step in admission.steps]
+    if [-(step.gang in found.assignment) for step in steps] >= first:
+        return admission
+    held = rights(problem, [s.gang for s in steps if s.gang in found.assignment], found.preemptors)
+    claimed = claims(problem, held, found.victims)
+    if any(not claimed[v] and not any(right.own[v] for right in held) for v in found.victims):
+        return admission
+    priorities = set(problem.victims.priority.tolist())
+    lost = losses(problem, found.victims, priorities)
+    preemption = Preemption(found.preemptors, found.victims, lost, dict.fromkeys(priorities, 0))
+    room = Alone(problem.empty())
+    decided: dict[int, Decision] = {
+        step.gang: "greedy" if step.gang in found.assignment else "limit" if room.fits(step.gang) else "bound"
+        for step in steps
+    }
+    return Admission({"preemptor": found.assignment}, preemption, tuple(steps), decided)
+
+
 def fill_leftover(problem: Problem, assignment: Assignment, admission: Admission) -> tuple[Assignment, Admission]:
-    """Undecided gangs that fit the space a plan leaves, and their tenants' limits, start after all."""
-    undecided = [step.gang for step in admission.steps if admission.decided[step.gang] == "limit"]
-    waiting = [gang for gang in undecided if gang not in assignment]
+    """Undecided gangs that fit the space a plan leaves, and their tenants' limits, start after all.
+
+    So do gangs that search refused: its "no" was wrong, and they count as undecided.
+    """
+    doubtful = [step.gang for step in admission.steps if admission.decided[step.gang] in ("limit", "search")]
+    waiting = [gang for gang in doubtful if gang not in assignment]
     if not waiting:
         return assignment, admission
     space = Space.after(problem.without(admission.preemption.victims), assignment)
@@ -332,4 +363,5 @@ def fill_leftover(problem: Problem, assignment: Assignment, admission: Admission
             space.take(gang, spread)
             order.add(gang)
             late.add(gang)
-    return filled, replace(admission, late=frozenset(late))
+    decided: dict[int, Decision] = {**admission.decided, **dict.fromkeys(late - admission.late, "limit")}
+    return filled, replace(admission, late=frozenset(late), decided=decided)

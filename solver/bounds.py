@@ -10,6 +10,9 @@ from gangfit.solver.arrays import IntArray
 from gangfit.solver.problem import Problem
 from gangfit.solver.space import Alone, members_per_node
 
+MANY_SETS = 64
+"""Distinct eligibilities beyond which it isn't asked which lies inside which."""
+
 
 class Headroom:
     """Counting rows that every set of gangs in one plan has to keep; a gang that breaks one can't start.
@@ -22,7 +25,11 @@ class Headroom:
         sizes = [np.unique(column[column > 0]) for column in problem.request.T]
         rows = [(r, int(s)) for r, column in enumerate(sizes) for s in column]
         sets = np.stack([e.allowed for e in problem.eligible]) if problem.eligible else np.zeros((0, 0), dtype=bool)
-        inside = np.array([[not (a & ~b).any() for a in sets] for b in sets], dtype=np.int64)
+        if len(sets) <= MANY_SETS:
+            inside = np.array([[not (a & ~b).any() for a in sets] for b in sets], dtype=np.int64)
+        else:
+            # Fewer sums: every set counts its own gangs only. Still a bound.
+            inside = np.eye(len(sets), dtype=np.int64)
         capacity = [[int((problem.free[allowed, r] // s).sum()) for r, s in rows] for allowed in sets]
         self.left: IntArray = np.array(capacity, dtype=np.int64).reshape(len(sets), len(rows))
         """(E, rows): slots left."""

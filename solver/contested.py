@@ -66,7 +66,8 @@ class ContestedImprovement:
             values = self._values()
             answer = ask(self.problem, partial(self._model, tier, values, bound), self.budget, SHARE)
             if answer.verdict == "no":
-                return values[tier]
+                # The plan at hand satisfies every row: the answer is wrong, and proves nothing.
+                return bound
             if answer.bound is not None:
                 bound = max(bound, min(answer.bound, values[tier]))
             if answer.verdict == "limit":

@@ -51,11 +51,14 @@ def exact_sum(view: Leaves, level: int) -> int:
         if slack:
             numbers[-1] = numbers.get(-1, 0) + slack
         count = np.array(list(numbers.values()), dtype=np.int64)
+        # A part has at least one member; the kernel counts parts in 16 bits.
+        if int(count.sum()) >= 2**16:
+            continue
         # The product in Python integers: it may be astronomical.
         if math.prod(int(c) + 1 for c in count) > STATES:
             continue
         stride = np.concatenate([[1], np.cumprod(count + 1)]).astype(np.int64)
-        parts = np.zeros(int(stride[-1]), dtype=np.uint8)
+        parts = np.zeros(int(stride[-1]), dtype=np.uint16)
         value = np.array(list(numbers), dtype=np.int64)
         most = int(kernel("balanced")(count, value, stride[:-1].copy(), np.zeros(len(count), dtype=np.int64), parts))
         best = max(best, takers + len(room) - most + gangs - takers)

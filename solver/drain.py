@@ -26,7 +26,8 @@ def preempted(
     claimed = claims(problem, held, preemption.victims)
     result = []
     for v in sorted(preemption.victims):
-        entitled = [right for right in held if right.own[v]] or [held[i] for i in claimed[v]]
+        # Without any right the plan is unlawful; the checker says so.
+        entitled = [right for right in held if right.own[v]] or [held[i] for i in claimed[v]] or held
         taker = _nearest(problem, entitled, assignment, v)
         victim = problem.victims.gangs[v]
         result.append(

@@ -6,6 +6,7 @@ import numpy as np
 
 from gangfit.models import Blocked, Reason
 from gangfit.solver.problem import UNLIMITED, Problem
+from gangfit.solver.rights import rights
 from gangfit.solver.space import Alone, members_per_node
 from gangfit.solver.victims import protected_until
 
@@ -25,6 +26,8 @@ class Reasons:
         self._alone = Alone(problem)
         self._empty = Alone(problem.empty())
         self._order = problem.order()
+        self._takes: dict[tuple[object, ...], bool] = {}
+        """What decides a gang's right → whether it makes room."""
         self._counters: dict[tuple[int, int, int], dict[str, int]] = {}
         """(shape, required, members where they matter) → counters."""
 
@@ -52,7 +55,20 @@ class Reasons:
         for code, rule in _RULES:
             if self._alone.fits(gang, ignoring=rule):
                 return code
-        return "protected" if self._empty.fits(gang) else "capacity"
+        if not self._empty.fits(gang):
+            return "capacity"
+        return "competing" if self._could_take(gang) else "protected"
+
+    def _could_take(self, gang: int) -> bool:
+        """Whether it would fit if all its own victims were gone (rule 10), with no other gang before it."""
+        problem = self.problem
+        rows = (problem.tenant_of, problem.shape_of, problem.members, problem.required)
+        alike = tuple(int(row[gang]) for row in rows)
+        key = *alike, problem.gangs[gang].priority, bool(problem.may_preempt[gang])
+        if key not in self._takes:
+            held = rights(problem, [gang], {gang})[0]
+            self._takes[key] = Alone(problem.without(held.own.nonzero()[0].tolist())).fits(gang)
+        return self._takes[key]
 
 
 def _retry_at(problem: Problem, gang: int) -> int | None:

@@ -195,7 +195,7 @@ class HeldBound:
     def _lagrange(self, duals: FloatArray) -> tuple[int, list[Column]]:
         """The Lagrangian bound at rounded duals (scaled), and the patterns cheaper than the master pays."""
         view = self.view
-        rounded = np.maximum(np.rint(-duals * SCALE), 0).astype(np.int64)
+        rounded = np.clip(np.rint(-duals * SCALE), 0, 2**40).astype(np.int64)
         price = np.where(self._row >= 0, rounded[self._row], 0)
         preferred, distance = rounded[self._held : self._held + 2].tolist()
         crossing = np.zeros(len(self.running), dtype=np.int64)

@@ -206,11 +206,12 @@ def cheapest_victims(
     cuts: list[frozenset[int]],
     budget: Budget,
     most: Preemption | None = None,
-) -> tuple[Assignment, Preemption] | None:
+) -> tuple[Assignment, Preemption] | Literal["no", "limit"]:
     """Tier 2 with the admitted set fixed: priority by priority, then gangs broken; starts from a witness.
 
     `most`: losses and number are to be no more than there.
-    None if no set is lawful, or none was found in time once the witness turned out to hold needless victims (rule 11).
+    "no" if no set is lawful; "limit" if none was found in time once the witness turned out to hold needless victims
+    (rule 11).
     """
     held = rights(problem, gangs, preemptors)
     reach = [v for v in range(len(problem.victims.gangs)) if any(right.any[v] for right in held)]
@@ -228,7 +229,7 @@ def cheapest_victims(
             if answer.verdict == "yes" and (value is None or _loss(problem, answer.victims, priority) <= value):
                 best = answer
             if best is None:
-                return None
+                return "no" if answer.verdict == "no" else "limit"
             value = _loss(problem, best.victims, priority)
             bounds[priority] = min(max(answer.bound or 0, 0), value)
             if priority is not None:

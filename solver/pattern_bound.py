@@ -189,9 +189,9 @@ class PatternBound:
         """Integer prices of the (row, leaf) pairs and of the cuts from the master's duals."""
         scaled = np.zeros(self._upper.shape, dtype=np.int64)
         uses = self._row >= 0
-        scaled[uses] = np.maximum(np.rint(-duals[self._row[uses]] * SCALE), 0).astype(np.int64)
+        scaled[uses] = np.clip(np.rint(-duals[self._row[uses]] * SCALE), 0, 2**40).astype(np.int64)
         price = np.where(self.view.capacity >= 0, scaled[:, self.view.group], 0)
-        discount = np.maximum(np.rint(duals[self._size :] * SCALE), 0).astype(np.int64)
+        discount = np.clip(np.rint(duals[self._size :] * SCALE), 0, 2**40).astype(np.int64)
         discount[np.array(self.cuts, dtype=np.int64) == 0] = 0
         return price, discount
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from gangfit.models import Plan, Snapshot, Stats
-from gangfit.solver.admission import Admission, admit, fill_leftover
+from gangfit.solver.admission import Admission, admit, fill_leftover, with_preemptor
 from gangfit.solver.answer import answer
 from gangfit.solver.assignment import Assignment, considered, rank, tier_names, tier_values
 from gangfit.solver.checker import check
@@ -51,7 +51,7 @@ def solve(snapshot: Snapshot, *, search: bool = True, on_progress: Callable[[str
         return _round(snapshot, Budget(snapshot.policy), progress)
     except InvalidPlanError:
         raise
-    except (RuntimeError, MemoryError, OverflowError) as error:
+    except Exception as error:
         plan = _round(snapshot, None, progress)
         warning = f"the search failed ({type(error).__name__}: {error}); this is the greedy plan"
         return plan.model_copy(update={"warnings": (*plan.warnings, warning)})
@@ -63,7 +63,7 @@ def _round(snapshot: Snapshot, budget: Budget | None, progress: Callable[[str], 
     problem = encode(snapshot)
     clock.lap("encode")
     progress(f"{len(problem.node_names)} nodes, {len(problem.gangs)} pending gangs")
-    admitted = admit(problem, budget, progress)
+    admitted = with_preemptor(problem, admit(problem, budget, progress))
     baseline = min(admitted.plans, key=lambda name: rank(problem, admitted.plans[name]))
     assignment = admitted.plans[baseline]
     clock.lap("admission")

@@ -185,9 +185,9 @@ class Improvement:
             self._rows(model, values, tier, bound)
             outcome = run(model.model, self.budget, self.budget.part(until, 1.0))
             if outcome.status == "infeasible":
-                # Nothing below the value we hold: it is the optimum.
-                self.sources[name] = "merged"
-                return values[tier]
+                # The plan at hand satisfies every row: the answer is wrong, and proves nothing.
+                self.failures.append(f"{name}: the merged model was called infeasible")
+                return bound
             if outcome.bound is not None and outcome.bound > bound:
                 bound = min(outcome.bound, values[tier])
                 self.sources[name] = "merged"

@@ -14,6 +14,9 @@ from gangfit.models import Checkpoint, RunningGang, Snapshot, amounts
 from gangfit.solver.arrays import IntArray
 from gangfit.solver.tenants import Tenants
 
+MOST_LOST = 2**46
+"""No preemption counts for more GPU-seconds: a million GPUs for two years."""
+
 
 @dataclass(frozen=True)
 class Victims:
@@ -121,7 +124,7 @@ def lost_progress(snapshot: Snapshot, gang: RunningGang, tenants: Tenants) -> in
     if not saves_in_grace(gang):
         last = gang.checkpoint.last_s if gang.checkpoint is not None else None
         seconds += max(0, snapshot.time_s - max(gang.started_s, last if last is not None else 0))
-    return gpu_equivalent(gang, tenants) * seconds
+    return min(gpu_equivalent(gang, tenants) * seconds, MOST_LOST)
 
 
 def saves_in_grace(gang: RunningGang) -> bool:

@@ -44,7 +44,8 @@ def _untrue(case: Case, entry: Blocked) -> Iterator[str]:
     true = true_reason(case, rank)
     if (entry.reason == "undecided") != (entry.gang in case.out_of_time):
         yield f"reason is {entry.reason!r}, it is {'not' if entry.reason == 'undecided' else ''} out of time"
-    elif entry.reason not in ("undecided", true):
+    elif entry.reason not in ("undecided", true) and (entry.reason, true) != ("competing", "protected"):
+        # Whether its rights alone would make room isn't judged here: that is `victim_right` over sets not in the plan.
         most, members = case.alone.most(case.wishes[rank]), case.cluster.pending[rank].members
         yield f"reason is {entry.reason!r}, it is {true!r} ({members} members, alone room for {_figure(most)})"
     if entry.retry_at_s is not None and (

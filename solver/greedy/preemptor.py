@@ -42,7 +42,7 @@ def preempt_greedily(problem: Problem, place: str = "lexicographic") -> Preempte
         if spread is None:
             held = rights(problem, [*admitted, gang], {gang})[-1]
             found = victims_for(problem, held, assignment, victims, place)
-            if found is not None:
+            if found is not None and order.within_limit(gang, given_back(problem, found[1])):
                 spread, victims = found
                 preemptors.add(gang)
                 space = Space.after(problem.without(victims), assignment)

@@ -8,7 +8,7 @@ from numba import njit
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def balanced(count, value, stride, digit, parts):
-    """Fill parts (states,) uint8; returns the most zero-sum parts of the whole multiset.
+    """Fill parts (states,) uint16; returns the most zero-sum parts of the whole multiset.
 
     count, value (T,): how often each number occurs, and the number. stride (T,): mixed radix, Π (count + 1) of those
     before. digit (T,): work, zero. State Σ digit·stride is the sub-multiset with so many of each. A chain of
