@@ -11,6 +11,7 @@ import threading
 
 from gangfit.api import documents
 from gangfit.models import Node, PendingGang, Request, Snapshot
+from gangfit.solver import InvalidPlanError
 from gangfit.solver import check as check_plan
 from gangfit.solver import solve as solve_snapshot
 from gangfit.solver.kernels import warmup
@@ -47,7 +48,13 @@ def solve(body: bytes, search: bool = True, warning: str | None = None) -> bytes
     """Snapshot JSON → plan JSON. With a warning the plan carries it and is not called optimal. Raises InputError."""
     snapshot = documents.snapshot(body)
     announce(snapshot.policy.time_limit_s)
-    plan = solve_snapshot(snapshot, search=search)
+    try:
+        plan = solve_snapshot(snapshot, search=search)
+    except InvalidPlanError as error:
+        # A defect of ours: the caller still gets a plan that passes the checker, and is told.
+        logging.getLogger("gangfit").error("the checker refused a plan: %s", error)
+        plan = solve_snapshot(snapshot, search=False)
+        warning = f"the searched plan broke a rule ({error}); this is the greedy plan. Please report it"
     if warning is not None:
         plan = plan.model_copy(update={"warnings": (*plan.warnings, warning), "status": "feasible"})
     return documents.dump(plan)

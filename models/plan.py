@@ -162,6 +162,10 @@ class Stats(Frozen):
     """Greedy strategy whose plan search started from."""
     improved: bool = False
     """Whether search beat that plan."""
+    sources: dict[str, str] = {}
+    """Topology tier → what its bound rests on: count, pattern, cut, gap model, merged model."""
+    failures: tuple[str, ...] = ()
+    """Engines that failed on the way; the plan and its bounds hold without them."""
 
 
 class Plan(Frozen):

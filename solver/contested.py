@@ -32,6 +32,8 @@ class ContestedImprovement:
     budget: Budget | None
     progress: Callable[[str], None]
     sizes: dict[str, int] = field(default_factory=dict)
+    sources: dict[str, str] = field(default_factory=dict)
+    failures: list[str] = field(default_factory=list)
 
     def run(self) -> list[TierResult]:
         """Improve placements and victims tier by tier."""

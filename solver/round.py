@@ -85,6 +85,8 @@ def _round(snapshot: Snapshot, budget: Budget | None, progress: Callable[[str], 
         sizes={"nodes": nodes, "pending": gangs, **improvement.sizes},
         baseline=baseline,
         improved=rank(problem, assignment) < before,
+        sources=dict(improvement.sources),
+        failures=tuple(improvement.failures),
     )
     plan = answer(problem, assignment, admitted, results, stats)
     clock.lap("answer")
