@@ -185,6 +185,8 @@ def optimum(problem: Problem) -> tuple[Assignment, tuple[int, ...]]:
 
 def _close(model: cp_model.CpModel) -> tuple[int, cp_model.CpSolver]:
     solver = cp_model.CpSolver()
+    # As in `engine.run`: probing in 9.15 may call a feasible model infeasible.
+    solver.parameters.cp_model_probing_level = 0
     solver.parameters.num_workers = 1
     status = solver.solve(model)
     if status != cp_model.OPTIMAL:

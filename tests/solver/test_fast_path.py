@@ -74,6 +74,14 @@ class TestLimits:
             assert tier_values(problem, improvement.assignment) <= tier_values(problem, plan)
 
 
+class TestPresolve:
+    """Rounds whose merged model CP-SAT 9.15 calls infeasible after probing in presolve, though a plan is at hand."""
+
+    @pytest.mark.parametrize(("seed", "nodes", "gangs"), [(300974, 14, 5), (302097, 14, 5), (406917, 20, 6)])
+    def test_feasible_stays_feasible(self, seed: int, nodes: int, gangs: int) -> None:
+        compare(random_round(seed, nodes=nodes, gangs=gangs, members=6), seed)
+
+
 def test_a_failing_engine_costs_its_bound_only(monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(*args: object, **kwargs: object) -> None:
         raise RuntimeError("HiGHS gave up")
