@@ -10,12 +10,14 @@ import signal
 import threading
 
 from gangfit.api import documents
-from gangfit.models import Node, PendingGang, Request, Snapshot
+from gangfit.models import Node, PendingGang, Policy, Request, Snapshot
 from gangfit.solver import InvalidPlanError
 from gangfit.solver import check as check_plan
 from gangfit.solver import solve as solve_snapshot
 from gangfit.solver.kernels import warmup
 
+DETERMINISTIC_PATIENCE = 10
+"""Wall seconds per deterministic second before the parent's watchdog thinks that a child hangs."""
 _limit: ctypes.c_double | None = None
 
 
@@ -44,10 +46,15 @@ def announce(time_limit_s: float) -> None:
         _limit.value = time_limit_s
 
 
+def patience(policy: Policy) -> float:
+    """Seconds of wall time that a solve may well take; deterministic seconds are counted work, not time."""
+    return policy.time_limit_s * (DETERMINISTIC_PATIENCE if policy.deterministic else 1)
+
+
 def solve(body: bytes, search: bool = True, warning: str | None = None) -> bytes:
     """Snapshot JSON → plan JSON. With a warning the plan carries it and is not called optimal. Raises InputError."""
     snapshot = documents.snapshot(body)
-    announce(snapshot.policy.time_limit_s)
+    announce(patience(snapshot.policy))
     try:
         plan = solve_snapshot(snapshot, search=search)
     except InvalidPlanError as error:

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from gangfit.models.scalars import Frozen, Instant, Members, Name
+from gangfit.models.scalars import Frozen, Members, Moment, Name
 
 Reason = Literal[
     "capacity", "topology", "selector", "taint", "gpu_model", "limit", "protected", "competing", "undecided"
@@ -40,7 +40,7 @@ class Placement(Frozen):
     """Gang name."""
     roles: dict[Name, dict[Name, Members]]
     """Role → node → members. A gang without roles of its own has the one role `members`."""
-    starts_after_s: Instant | None = None
+    starts_after_s: Moment | None = None
     """When the nodes it waits for are given back by gangs that leave; null: at once."""
 
     def nodes(self) -> dict[str, int]:
@@ -65,7 +65,7 @@ class Blocked(Frozen):
     """The reason with its figures."""
     counters: dict[str, int]
     """Nodes ruled out per rule, each node counted at the first rule that excludes it, and members that would fit."""
-    retry_at_s: Instant | None = None
+    retry_at_s: Moment | None = None
     """When the first running gang it has a claim on, but for its age, loses that protection."""
 
 
@@ -87,13 +87,13 @@ class Considered(Frozen):
 class Drain(Frozen):
     """How a victim leaves."""
 
-    stop_s: Instant
+    stop_s: Moment
     """SIGTERM."""
-    saved_by_s: Instant | None
+    saved_by_s: Moment | None
     """When the checkpoint taken in the grace window is complete; null: none fits."""
-    kill_s: Instant
+    kill_s: Moment
     """SIGKILL."""
-    resume_from_s: Instant | None
+    resume_from_s: Moment | None
     """Instant whose state it resumes from; null: it starts over."""
     lost_gpu_s: int
     """GPU-seconds lost, restart included."""

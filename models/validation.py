@@ -134,6 +134,7 @@ def _tenants(snapshot: Snapshot, faults: _Faults) -> None:
                 f"tenant {tenant.name!r} is listed twice; names are unique",
             )
     parent = {tenant.name: tenant.parent for tenant in snapshot.tenants}
+    sound: set[str] = set()
     for i, tenant in enumerate(snapshot.tenants):
         if tenant.parent is None:
             continue
@@ -142,11 +143,16 @@ def _tenants(snapshot: Snapshot, faults: _Faults) -> None:
             faults.add(("tenants", i, "parent"), tenant.parent, message)
             continue
         chain = [tenant.name]
-        while (above := parent.get(chain[-1])) is not None and above not in chain:
+        seen = {tenant.name}
+        while chain[-1] not in sound and (above := parent.get(chain[-1])) is not None:
             chain.append(above)
-        if above is not None:
-            message = f"tenant {tenant.name!r} is below itself: {' → '.join([*chain, above])}"
-            faults.add(("tenants", i, "parent"), tenant.parent, message)
+            if above in seen:
+                message = f"tenant {tenant.name!r} is below itself: {' → '.join(chain[:6])}"
+                faults.add(("tenants", i, "parent"), tenant.parent, message)
+                break
+            seen.add(above)
+        else:
+            sound |= seen
 
 
 def _gangs(snapshot: Snapshot, faults: _Faults) -> None:

@@ -22,8 +22,8 @@ from gangfit.solver.engine import Budget, Outcome
 
 INFINITE = 2**62
 TOLERANCE = 1e-6
-ITERATIONS_PER_SECOND = 20_000
-LINES_PER_SECOND = 100_000
+ITERATIONS_PER_SECOND = 10_000
+LINES_PER_SECOND = 8_000
 NODES_PER_SECOND = 50
 IMPLIED = "implied"
 """Name of variables that are integer once the others are, and may be rounded up: continuous for HiGHS."""

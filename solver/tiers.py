@@ -23,6 +23,8 @@ TOPOLOGY = 0.65
 """Share of the remaining time for a topology tier."""
 HELD = 0.6
 """Share of the remaining time for the pattern bound of a later tier."""
+WIDEST = 2 * 10**9
+"""Most additions of one pricing of the patterns."""
 SHARE = 0.5
 """Most of the remaining time that one tier may take."""
 FIRST = 0.02
@@ -142,6 +144,8 @@ class Improvement:
     def _topology(self, tier: int, name: str, bound: int) -> tuple[int, bool]:
         """The fast path of the two topology tiers. Returns a bound, and false where the merged model may do better."""
         assert self.budget is not None
+        if self._too_wide():
+            return bound, True
         topology = Topology(self.problem, self.assignment, tier, bound, self.budget, self.progress)
         topology.close(TOPOLOGY)
         self.assignment, self.known = topology.assignment, topology.known
@@ -150,9 +154,17 @@ class Improvement:
             self.sources[name] = topology.source
         return topology.bound, not topology.relaxed
 
+    def _too_wide(self) -> bool:
+        """Whether one pricing of the patterns, members² per leaf, would outlast any limit."""
+        tree = self.problem.tree
+        most = int(self.problem.members[sorted(self.assignment)].max(initial=0))
+        return most**2 * tree.domains(max(tree.named - 1, 0)) > WIDEST
+
     def _held(self, tier: int, name: str, bound: int) -> int:
         """The pattern bound of a later tier."""
         assert self.budget is not None
+        if self._too_wide():
+            return bound
         values = tier_values(self.problem, self.assignment)
         pattern = HeldBound(self.problem, self.assignment, values[:UPLINKS], tier, self.known)
         found = pattern.run(values[tier], self.budget, self.budget.until(HELD))
