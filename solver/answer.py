@@ -36,7 +36,7 @@ def answer(
 ) -> Plan:
     """The plan of an assignment."""
     counts = touched(problem, assignment)
-    steps = considered(problem, assignment, admitted.late)
+    steps = considered(problem, assignment, admitted.late) if admitted.late else list(admitted.steps)
     order = [step.gang for step in steps[: len(problem.gangs)]]
     gangs = [*(j for j in order if j in assignment and j not in admitted.late), *(s.gang for s in steps[len(order) :])]
     preemption = admitted.preemption

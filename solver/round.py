@@ -64,11 +64,12 @@ def _round(snapshot: Snapshot, budget: Budget | None, progress: Callable[[str], 
     clock.lap("encode")
     progress(f"{len(problem.node_names)} nodes, {len(problem.gangs)} pending gangs")
     admitted = with_preemptor(problem, admit(problem, budget, progress))
-    baseline = min(admitted.plans, key=lambda name: rank(problem, admitted.plans[name]))
+    # All plans admit the same gangs: the later tiers tell them apart.
+    baseline = min(admitted.plans, key=lambda name: tier_values(problem, admitted.plans[name]))
     assignment = admitted.plans[baseline]
     clock.lap("admission")
     while True:
-        before = rank(problem, assignment)
+        before = len(assignment), tier_values(problem, assignment)
         improvement = _improvement(problem, assignment, admitted, budget, progress)
         results = improvement.run()
         assignment, admitted = fill_leftover(problem, improvement.assignment, admitted)
@@ -84,7 +85,7 @@ def _round(snapshot: Snapshot, budget: Budget | None, progress: Callable[[str], 
     stats = Stats(
         sizes={"nodes": nodes, "pending": gangs, **improvement.sizes},
         baseline=baseline,
-        improved=rank(problem, assignment) < before,
+        improved=len(assignment) > before[0] or tier_values(problem, assignment) < before[1],
         sources=dict(improvement.sources),
         failures=tuple(improvement.failures),
     )
