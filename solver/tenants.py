@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from typing import Literal
 
 import numpy as np
@@ -41,6 +42,10 @@ class Tenants:
     use: IntArray
     """(T, R): what running gangs of the tenant and below hold."""
 
+    @cached_property
+    def _capacity(self) -> list[int]:
+        return [int(capacity) for capacity in self.capacity]
+
     def chain(self, tenant: int) -> tuple[int, ...]:
         """The tenant and all above it, leaf first."""
         result = [tenant]
@@ -55,12 +60,11 @@ class Tenants:
 
     def dominant(self, tenant: int, use: IntArray) -> tuple[int, Fraction]:
         """(resource index, share of capacity) of the dominant resource, without the weight; (−1, 0): holds nothing."""
-        best, share = -1, Fraction(0)
-        for r in np.flatnonzero((self.capacity > 0) & (use[tenant] > 0)).tolist():
-            part = Fraction(int(use[tenant, r]), int(self.capacity[r]))
-            if part > share:
-                best, share = r, part
-        return best, share
+        best, most, of = -1, 0, 1
+        for r, (held, capacity) in enumerate(zip(use[tenant].tolist(), self._capacity, strict=True)):
+            if capacity and held * of > most * capacity:
+                best, most, of = r, held, capacity
+        return best, Fraction(most, of)
 
 
 def encode_tenants(snapshot: Snapshot, resources: Sequence[str], capacity: IntArray) -> Tenants:
