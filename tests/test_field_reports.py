@@ -10,13 +10,6 @@ from pydantic import ValidationError
 from gangfit.models import Plan, Snapshot
 from gangfit.solver import apply, check, solve
 
-NO_TIER_DECIDES = pytest.mark.xfail(
-    raises=AssertionError,
-    strict=True,
-    reason="tier 5 counts whole nodes only: two partly used nodes, or two whole ones, are equal to it whatever is free",
-)
-
-
 NOW = 100_000
 
 
@@ -103,8 +96,8 @@ class TestReport1SmallWorkIntoSmallHoles:
         "sizes",
         [
             pytest.param((4, 4), id="one node whole"),
-            pytest.param((8, 8), id="both partly used", marks=NO_TIER_DECIDES),
-            pytest.param((4, 2), id="both whole", marks=NO_TIER_DECIDES),
+            pytest.param((8, 8), id="both partly used"),
+            pytest.param((4, 2), id="both whole"),
         ],
     )
     def test_the_tight_node_is_taken(self, sizes: tuple[int, int]) -> None:

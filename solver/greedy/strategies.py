@@ -133,8 +133,8 @@ def _smallest(room: IntArray, members: int) -> int:
 
 
 PLACES: dict[str, Place] = {
-    "lexicographic": _lexicographic,
     "best_fit": _best_fit,
+    "lexicographic": _lexicographic,
     "bottom_up": _bottom_up,
     "lowest_switch": by_switches,
     "rack_first": _rack_first,
