@@ -139,4 +139,12 @@ class RunningGang(Gang):
     phase: Literal["running", "terminating"] = "running"
     """terminating: already asked to stop; its space may be promised (`starts_after`), its share no longer counts."""
     expected_end_s: Instant | None = None
-    """When it ends by itself, or when a terminating gang is gone; default for the latter `time_s` + `grace_s`."""
+    """When a terminating gang is gone; default `time_s` + `grace_s`. Refused for other gangs: nothing acts on it yet."""
+
+    @model_validator(mode="after")
+    def _end_of_terminating(self) -> Self:
+        if self.expected_end_s is not None and self.phase != "terminating":
+            raise ValueError(
+                f"expected_end_s {self.expected_end_s} acts for phase 'terminating' only, not {self.phase!r}"
+            )
+        return self

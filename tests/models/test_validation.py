@@ -215,3 +215,9 @@ class TestMany:
     def test_nothing_is_dropped(self) -> None:
         document = snapshot(racks((8, 4)), [gang("g", required="rack")], [running("old", {"r0n0": 1})])
         assert Snapshot.model_validate(document.model_dump()) == document
+
+
+def test_an_end_is_refused_where_nothing_acts_on_it() -> None:
+    held = {"name": "r", "members": 1, "request": {"gpus": 1}, "placement": {"n": 1}, "expected_end_s": 5}
+    with pytest.raises(ValidationError, match="expected_end_s 5 acts for phase 'terminating' only, not 'running'"):
+        Snapshot.model_validate({"nodes": [{"name": "n", "gpus": 1}], "running": [held]})
