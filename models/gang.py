@@ -139,7 +139,7 @@ class RunningGang(Gang):
     phase: Literal["running", "terminating"] = "running"
     """terminating: already asked to stop; its space may be promised (`starts_after`), its share no longer counts."""
     expected_end_s: Instant | None = None
-    """When a terminating gang is gone; default `time_s` + `grace_s`. Refused for other gangs: nothing acts on it yet."""
+    """When a terminating gang is gone; default `time_s` + `grace_s`. Refused for others: nothing acts on it yet."""
 
     @model_validator(mode="after")
     def _end_of_terminating(self) -> Self:
