@@ -133,7 +133,11 @@ class Trial(BaseModel, frozen=True):
 
 
 def _rank(vector: list[int], values: dict[str, int]) -> tuple[list[int], list[int]]:
-    return [-y for y in vector], [value for name, value in values.items() if name != "admission"]
+    """Sort key: admissions, then the tiers of placement; greedies have no tiers of victims."""
+    placement = [
+        v for name, v in values.items() if name not in ("admission", "broken") and not name.startswith("lost.")
+    ]
+    return [-y for y in vector], placement
 
 
 class Run(BaseModel, frozen=True):
