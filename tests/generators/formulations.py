@@ -73,6 +73,8 @@ def _answer(problem: Problem, placed: Assignment, stated: tuple[int, ...]) -> An
 
 def _close(model: Merged) -> list[int] | None:
     solver = cp_model.CpSolver()
+    # As in `engine.run`: probing in 9.15 may call a feasible model infeasible.
+    solver.parameters.cp_model_probing_level = 0
     solver.parameters.num_workers = 1
     status = solver.solve(model.model)
     assert status in (cp_model.OPTIMAL, cp_model.INFEASIBLE), status
