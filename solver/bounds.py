@@ -8,7 +8,7 @@ import numpy as np
 
 from gangfit.solver.arrays import IntArray
 from gangfit.solver.problem import Problem
-from gangfit.solver.space import Alone, members_per_node
+from gangfit.solver.space import members_per_node
 
 MANY_SETS = 64
 """Distinct eligibilities beyond which it isn't asked which lies inside which."""
@@ -47,14 +47,6 @@ class Headroom:
     def take(self, gang: int) -> None:
         """The gang starts."""
         self.left -= np.outer(self._inside[:, self._of[gang]], self._slots[gang])
-
-
-def fits_alone(problem: Problem, gang: int, *, ignoring: str = "") -> bool:
-    """Whether the gang fits the cluster's free space with no other pending gang beside it: exact, by counting.
-
-    `ignoring` leaves one rule out: required_level, node_selector, node_taints or gpu_model.
-    """
-    return Alone(problem).fits(gang, ignoring=ignoring)
 
 
 def fewest_domains(problem: Problem, gang: int) -> list[int]:

@@ -158,17 +158,17 @@ class Merged:
         return Sum([self.nodes[k, j] for k, _ in self._of(j)]) - 1
 
     def preferred_level(self) -> cp_model.LinearExpr:
-        """Tier 2."""
+        """Tier 3."""
         level = self.problem.preferred
         return Sum([self._extra(int(level[j]), j) for j in self.gangs if level[j] >= 0])
 
     def tree_distance(self) -> cp_model.LinearExpr:
-        """Tier 3."""
+        """Tier 4."""
         weights = self.problem.tree.weights
         return Sum([weight * self._extra(level, j) for level, weight in enumerate(weights) for j in self.gangs])
 
     def shared_uplinks(self) -> cp_model.LinearExpr:
-        """Tier 4. A gang crosses the boundary of each domain it touches if it touches more than one of the level."""
+        """Tier 5. A gang crosses the boundary of each domain it touches if it touches more than one of the level."""
         for level in range(self.problem.tree.named):
             crossing: dict[int, list[cp_model.IntVar]] = defaultdict(list)
             for j in self.gangs:
@@ -191,7 +191,7 @@ class Merged:
         return Sum(list(self.excess.values()))
 
     def intact_domains(self, level: int) -> cp_model.LinearExpr:
-        """Tier 5 of one level."""
+        """Tier 6 of one level."""
         if level == self.problem.tree.named:
             return Sum(list(self.opened.values()))
         for k, opened in self.opened.items():

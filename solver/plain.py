@@ -99,18 +99,18 @@ class Plain:
         return sum(t for (at, _, gang), t in self.touched.items() if at == level and gang == j) - self.admitted[j]
 
     def preferred_level(self) -> cp_model.LinearExprT:
-        """Tier 2."""
+        """Tier 3."""
         level = self.problem.preferred
         return sum(self._extra(int(level[j]), j) for j in self.gangs if level[j] >= 0)
 
     def tree_distance(self) -> cp_model.LinearExprT:
-        """Tier 3."""
+        """Tier 4."""
         return sum(
             weight * self._extra(level, j) for level, weight in enumerate(self.problem.tree.weights) for j in self.gangs
         )
 
     def shared_uplinks(self) -> cp_model.LinearExprT:
-        """Tier 4."""
+        """Tier 5."""
         total: list[cp_model.IntVar] = []
         for level in range(self.problem.tree.named):
             crossing: dict[int, list[cp_model.IntVar]] = {}
@@ -133,7 +133,7 @@ class Plain:
         return cp_model.LinearExpr.sum(total)
 
     def intact_domains(self, level: int) -> cp_model.LinearExprT:
-        """Tier 5 of one level."""
+        """Tier 6 of one level."""
         tree = self.problem.tree
         lost: list[cp_model.IntVar] = []
         for d in np.flatnonzero(self.problem.intact_domains[level]):

@@ -1,4 +1,4 @@
-"""Tiers 2–5 with the admitted set fixed: closed by a bound, closed by search, or open with an honest bound."""
+"""Tiers 3–6 with the admitted set fixed: closed by a bound, closed by search, or open with an honest bound."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ def true_drain(case: Case, gang: RunningGang) -> Drain:
         saved_by_s=now + math.ceil(write_s) if saved and write_s is not None else None,
         kill_s=now + gang.grace_s,
         resume_from_s=now if saved else last,
-        lost_gpu_s=_gpus(case, gang) * (lost_s + gang.restart_s),
+        lost_gpu_s=min(_gpus(case, gang) * (lost_s + gang.restart_s), 2**46),
     )
 
 

@@ -14,8 +14,9 @@ from random_rounds import random_round
 
 from gangfit.models import Snapshot
 from gangfit.solver import solve
-from gangfit.solver.bounds import fewest_domains, fits_alone, tier_bounds
+from gangfit.solver.bounds import fewest_domains, tier_bounds
 from gangfit.solver.problem import encode
+from gangfit.solver.space import Alone
 
 TINY = st.builds(
     random_round, st.integers(0, 10**9), nodes=st.just(5), gangs=st.just(3), members=st.just(4), crowded=st.booleans()
@@ -47,13 +48,13 @@ class TestFitsAlone:
         problem = encode(round)
         brute = Round(without(round, rule))
         for j, waiting in enumerate(problem.gangs):
-            assert fits_alone(problem, j, ignoring=rule) is any(
+            assert Alone(problem).fits(j, ignoring=rule) is any(
                 True for _ in brute.spreads(brute.pending[waiting.name], brute.free)
             )
 
     def test_ignoring_a_rule_leaves_node_state(self) -> None:
         problem = encode(snapshot([node("n", "r", state="down")], [gang("a", selector={"k": "v"})]))
-        assert not any(fits_alone(problem, 0, ignoring=rule) for rule in RULES)
+        assert not any(Alone(problem).fits(0, ignoring=rule) for rule in RULES)
 
 
 class TestFewestDomains:
