@@ -9,6 +9,7 @@ from gangfit.models.plan import (
     Drain,
     Fairness,
     Intact,
+    LeximinShare,
     Placement,
     Plan,
     Preemption,
@@ -39,8 +40,8 @@ from gangfit.models.validation import amounts, overcommitted
 __all__ = [
     "DEFAULT_TENANT", "MAX_GANGS", "MAX_NODES", "NODE_LEVEL",
     "Blocked", "CheckReport", "Checkpoint", "Considered", "Drain", "Fairness", "Gang", "GangTopology", "Intact",
-    "Level", "Node", "PendingGang", "Placement", "Plan", "Policy", "Preemption", "PreemptionPolicy", "Quality",
-    "Reason", "Request", "Rule", "RunningGang", "Share", "Snapshot", "Stats", "Taint", "Tenant", "Tier",
+    "Level", "LeximinShare", "Node", "PendingGang", "Placement", "Plan", "Policy", "Preemption", "PreemptionPolicy",
+    "Quality", "Reason", "Request", "Rule", "RunningGang", "Share", "Snapshot", "Stats", "Taint", "Tenant", "Tier",
     "TierValue", "Toleration", "Topology", "Used", "Violation",
     "amounts", "expand", "overcommitted",
 ]  # fmt: skip

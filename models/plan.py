@@ -125,6 +125,15 @@ class Fairness(Frozen):
     """The same after it."""
 
 
+class LeximinShare(Frozen):
+    """One entry of the vector that `policy.order: leximin` maximises."""
+
+    tenant: Name
+    """Leaf tenant with pending or running gangs."""
+    share: float
+    """Weighted dominant share with the gangs that start when first asked (weight 0: without the weight)."""
+
+
 class Quality(Frozen):
     """How well one gang sits."""
 
@@ -185,6 +194,8 @@ class Plan(Frozen):
     """Steps of admission."""
     fairness: tuple[Fairness, ...] = ()
     """Per tenant, in the order of the snapshot."""
+    leximin: tuple[LeximinShare, ...] = ()
+    """With `policy.order: leximin`: the vector of shares, ascending, tenants of weight 0 after all others."""
     quality: tuple[Quality, ...] = ()
     """Per admitted gang."""
     fragmentation: tuple[Intact, ...] = ()
@@ -207,6 +218,7 @@ Rule = Literal[
     "victim_eligible",
     "victim_right",
     "victim_needed",
+    "closed_upward",
     "considered_order",
     "admission",
     "blocked_reason",

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from gangfit.models.scalars import Frozen, Seconds
 
@@ -30,9 +30,10 @@ class Policy(Frozen):
     time_limit_s: Annotated[float, Field(strict=True, gt=0, le=3_600)] = 10.0
     """Time for the whole solve in seconds. The best greedy plan exists before search starts, so a short limit
     lowers the proof, never the plan below greedy. In deterministic mode: deterministic seconds of CP-SAT."""
-    order: Literal["drf", "priority"] = "drf"
+    order: Literal["drf", "priority", "leximin"] = "drf"
     """Which gang is considered next. drf: within quota first, then below quota, then surplus, the smallest weighted
-    dominant share inside each. priority: priority across tenants before that."""
+    dominant share inside each. priority: priority across tenants before that. leximin: the ascending vector of weighted
+    dominant shares is made as large as can be, exactly, then as drf; needs `preemption.within` and `across` never."""
     preemption: PreemptionPolicy = PreemptionPolicy()
     """Which running gangs may be asked to give way, to whom, how soon and how often."""
     seed: Annotated[int, Field(strict=True, ge=0, le=2**31 - 1)] = 0
@@ -45,3 +46,13 @@ class Policy(Frozen):
     overcommit: Literal["reject", "clamp"] = "reject"
     """A node on which `used` and running gangs take more than it has: `reject` refuses the snapshot, `clamp` takes
     the node as full and says so in the plan's warnings."""
+
+    @model_validator(mode="after")
+    def _no_victims_in_leximin(self) -> Self:
+        within, across = self.preemption.within, self.preemption.across
+        if self.order == "leximin" and (within, across) != ("never", "never"):
+            raise ValueError(
+                "order 'leximin' takes no victims: it needs preemption.within and preemption.across 'never', "
+                f"not {within!r} and {across!r}"
+            )
+        return self

@@ -12,6 +12,7 @@ from gangfit.solver.engine import Budget
 from gangfit.solver.greedy.preemptor import preempt_greedily, victims_for
 from gangfit.solver.greedy.strategies import PLACES, Place, place_one
 from gangfit.solver.joint import candidates as reach
+from gangfit.solver.leximin import share_out, startable
 from gangfit.solver.oracle import Answer, Preemption, cheapest_victims, fits, fits_with_victims, losses
 from gangfit.solver.problem import Problem
 from gangfit.solver.rights import Right, claims, given_back, rights
@@ -66,6 +67,10 @@ def admit(problem: Problem, budget: Budget | None, progress: Callable[[str], Non
     admitted vector is never worse than any greedy's, and where it is the same, that greedy's own plan is among `plans`.
     Without a budget CP-SAT isn't asked: what greedy and counting leave open stays undecided.
     """
+    if problem.snapshot.policy.order == "leximin":
+        shared = share_out(problem, budget, progress)
+        if shared is not None:
+            return Admission(shared.plans, Preemption(), shared.steps, shared.decided, shared.late)
     loop = _Loop(problem, budget, progress, problem.order())
     while (gang := loop.order.next()) is not None:
         loop.consider(gang)
@@ -73,6 +78,10 @@ def admit(problem: Problem, budget: Budget | None, progress: Callable[[str], Non
         loop.ask_again()
         loop.settle()
     plans = {name: candidate.assignment for name, candidate in loop.candidates.items()}
+    if problem.snapshot.policy.order == "leximin":
+        # Whom leximin would have started is open, whatever this loop found.
+        able = startable(problem)
+        loop.decided = {gang: "limit" if gang in able else how for gang, how in loop.decided.items()}
     return Admission(plans, loop.preemption, tuple(loop.steps), loop.decided, frozenset(loop.late))
 
 

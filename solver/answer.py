@@ -10,6 +10,7 @@ from gangfit.models import (
     Considered,
     Fairness,
     Intact,
+    LeximinShare,
     Placement,
     Plan,
     Quality,
@@ -21,6 +22,7 @@ from gangfit.solver.arrays import IntArray
 from gangfit.solver.assignment import Assignment, considered, intact_domains, touched
 from gangfit.solver.drain import preempted, starts_after
 from gangfit.solver.explain import Reasons
+from gangfit.solver.leximin import vector
 from gangfit.solver.oracle import Preemption
 from gangfit.solver.problem import Problem
 from gangfit.solver.rights import given_back, started
@@ -55,6 +57,7 @@ def answer(
             for i, step in enumerate(steps)
         ),
         fairness=_fairness(problem, gangs, preemption),
+        leximin=_leximin(problem, [j for j in gangs if j not in admitted.late]),
         quality=tuple(_quality(problem, counts, j) for j in gangs),
         fragmentation=_fragmentation(problem, assignment),
         warnings=problem.warnings,
@@ -87,6 +90,13 @@ def _fairness(problem: Problem, gangs: list[int], preemption: Preemption) -> tup
             )
         )
     return tuple(result)
+
+
+def _leximin(problem: Problem, started: list[int]) -> tuple[LeximinShare, ...]:
+    if problem.snapshot.policy.order != "leximin":
+        return ()
+    names = problem.tenants.names
+    return tuple(LeximinShare(tenant=names[t], share=float(share)) for t, share in vector(problem, started))
 
 
 def _lost_tiers(problem: Problem, preemption: Preemption) -> list[Tier]:

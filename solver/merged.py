@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 from ortools.sat.python import cp_model
@@ -130,7 +130,7 @@ class Merged:
             if level < 0:
                 continue
             if level < self.problem.tree.named:
-                self.model.add_exactly_one(self._touched(level, j))
+                self._exactly_one(j, self._touched(level, j))
             else:
                 self._one_node(j)
 
@@ -145,6 +145,10 @@ class Merged:
                 self.model.add(home == 0)
             elif self.spread and self.classes[k].room[j] > 1:
                 self.model.add(self.nodes[k, j] == home)
+        self._exactly_one(j, homes)
+
+    def _exactly_one(self, j: int, homes: Iterable[cp_model.IntVar]) -> None:
+        """A gang with a required level sits in one of its domains."""
         self.model.add_exactly_one(homes)
 
     def _touched(self, level: int, j: int) -> list[cp_model.IntVar]:

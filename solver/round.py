@@ -14,6 +14,7 @@ from gangfit.solver.checker import check
 from gangfit.solver.contested import ContestedImprovement
 from gangfit.solver.engine import Budget
 from gangfit.solver.greedy import STRATEGIES
+from gangfit.solver.leximin import worth
 from gangfit.solver.problem import Problem, encode
 from gangfit.solver.tiers import Improvement
 from gangfit.solver.trim import trim
@@ -143,6 +144,7 @@ def compare(snapshot: Snapshot, on_progress: Callable[[str], None] | None = None
     later = (value for name, value in values.items() if name != "admission" and not _of_victims(name))
     vector = (*(-turn.admitted for turn in turns), -values["admission"], *later)
     rows = [Row("solver", vector, values, seconds, plan.status == "optimal")]
+    chosen = [{turn.gang for turn in turns if turn.admitted}]
     for name, strategy in STRATEGIES.items():
         started = time.perf_counter()
         problem = encode(snapshot)
@@ -153,7 +155,16 @@ def compare(snapshot: Snapshot, on_progress: Callable[[str], None] | None = None
         turned = rank(problem, assignment)
         vector = (*turned[: len(turns)], -len(assignment), *turned[len(turns) :])
         rows.append(Row(name, vector, values, seconds, False))
-    return rows
+        chosen.append({problem.gangs[j].name for j in assignment})
+    return _by_shares(snapshot, rows, chosen) if snapshot.policy.order == "leximin" else rows
+
+
+def _by_shares(snapshot: Snapshot, rows: list[Row], chosen: list[set[str]]) -> list[Row]:
+    """The rows with the place of their shares, best first, ahead of the admissions: `leximin`'s objective."""
+    problem = encode(snapshot)
+    worths = [worth(problem, [j for j, gang in enumerate(problem.gangs) if gang.name in names]) for names in chosen]
+    places = sorted(worths, reverse=True)
+    return [replace(row, vector=(places.index(own), *row.vector)) for row, own in zip(rows, worths, strict=True)]
 
 
 def _of_victims(tier: str) -> bool:
