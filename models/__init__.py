@@ -15,6 +15,7 @@ from gangfit.models.plan import (
     Preemption,
     Quality,
     Reason,
+    Reservation,
     Rule,
     Stats,
     Tier,
@@ -41,7 +42,7 @@ __all__ = [
     "DEFAULT_TENANT", "MAX_GANGS", "MAX_NODES", "NODE_LEVEL",
     "Blocked", "CheckReport", "Checkpoint", "Considered", "Drain", "Fairness", "Gang", "GangTopology", "Intact",
     "Level", "LeximinShare", "Node", "PendingGang", "Placement", "Plan", "Policy", "Preemption", "PreemptionPolicy",
-    "Quality", "Reason", "Request", "Rule", "RunningGang", "Share", "Snapshot", "Stats", "Taint", "Tenant", "Tier",
-    "TierValue", "Toleration", "Topology", "Used", "Violation",
+    "Quality", "Reason", "Request", "Reservation", "Rule", "RunningGang", "Share", "Snapshot", "Stats", "Taint",
+    "Tenant", "Tier", "TierValue", "Toleration", "Topology", "Used", "Violation",
     "amounts", "expand", "overcommitted",
 ]  # fmt: skip

@@ -8,6 +8,7 @@ from pydantic import Field, model_validator
 
 from gangfit.models.scalars import (
     CpuMilli,
+    Ending,
     Frozen,
     Gpus,
     Instant,
@@ -127,6 +128,8 @@ class PendingGang(Gang):
     preempted_s: Instant | None = None
     """Instant at which it last lost its nodes to another gang; for `policy.preemption.settle_s` after it the gang may
     not preempt. Null: never."""
+    expected_duration_s: Annotated[int, Field(strict=True, ge=1, le=10**9)] | None = None
+    """How long it runs once it starts (a time limit, an estimate); null: unknown, it counts as never ending."""
 
 
 class RunningGang(Gang):
@@ -138,13 +141,6 @@ class RunningGang(Gang):
     """Start instant, seconds since the epoch."""
     phase: Literal["running", "terminating"] = "running"
     """terminating: already asked to stop; its space may be promised (`starts_after`), its share no longer counts."""
-    expected_end_s: Instant | None = None
-    """When a terminating gang is gone; default `time_s` + `grace_s`. Refused for others: nothing acts on it yet."""
-
-    @model_validator(mode="after")
-    def _end_of_terminating(self) -> Self:
-        if self.expected_end_s is not None and self.phase != "terminating":
-            raise ValueError(
-                f"expected_end_s {self.expected_end_s} acts for phase 'terminating' only, not {self.phase!r}"
-            )
-        return self
+    expected_end_s: Ending | None = None
+    """When it is gone. Null: unknown, it counts as never ending; for a terminating gang `time_s` + `grace_s`. A running
+    gang that should have ended by `time_s` counts as unknown, with a warning in the plan."""

@@ -51,6 +51,17 @@ class Placement(Frozen):
         return dict(total)
 
 
+class Reservation(Frozen):
+    """What is promised to the first gang that has to wait."""
+
+    start_s: Moment
+    """The earliest instant at which it can start, as far as ends are known."""
+    nodes: dict[Name, Members]
+    """Node → members. Until it starts the nodes may still change, the instant only to an earlier one."""
+    proof: Literal["bound", "search"] | None
+    """How it is known that no earlier instant is possible: by counts or by search; null: not settled in time."""
+
+
 class Blocked(Frozen):
     """Why one gang waits."""
 
@@ -67,6 +78,8 @@ class Blocked(Frozen):
     """Nodes ruled out per rule, each node counted at the first rule that excludes it, and members that would fit."""
     retry_at_s: Moment | None = None
     """When the first running gang it has a claim on, but for its age, loses that protection."""
+    reservation: Reservation | None = None
+    """Its promised start, if it is the one gang that has one."""
 
 
 class Considered(Frozen):
@@ -82,6 +95,8 @@ class Considered(Frozen):
     """Dominant share of its tenant at its turn, without the weight."""
     decided_by: Literal["greedy", "bound", "search", "limit"]
     """greedy: a packing was found; bound: a count rules it out; search: CP-SAT; limit: time ran out."""
+    reserved_s: Moment | None = None
+    """Start promised at its turn, which the gangs after it respect."""
 
 
 class Drain(Frozen):
@@ -181,7 +196,7 @@ class Plan(Frozen):
     """Answer of one round. A caller's own plan for `check` needs placements only."""
 
     status: Literal["optimal", "feasible"] = "feasible"
-    """optimal: no gang undecided and every tier closed."""
+    """optimal: no gang undecided, every tier closed, and a promised start proven the earliest."""
     tiers: tuple[Tier, ...] = ()
     """Lexicographic objective, first tier first."""
     placements: tuple[Placement, ...] = ()
@@ -219,6 +234,7 @@ Rule = Literal[
     "victim_right",
     "victim_needed",
     "closed_upward",
+    "reservation",
     "considered_order",
     "admission",
     "blocked_reason",

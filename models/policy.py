@@ -36,6 +36,10 @@ class Policy(Frozen):
     dominant shares is made as large as can be, exactly, then as drf; needs `preemption.within` and `across` never."""
     preemption: PreemptionPolicy = PreemptionPolicy()
     """Which running gangs may be asked to give way, to whom, how soon and how often."""
+    reservation: Literal["never", "head"] | None = None
+    """head: the first gang that has to wait, and of which it is known when it could start, gets that start and its
+    nodes promised; later gangs start only where they end before or leave them alone. Acts only where ends are known
+    (`expected_end_s`, `expected_duration_s`). never: nothing is promised. Null: head, with order leximin never."""
     seed: Annotated[int, Field(strict=True, ge=0, le=2**31 - 1)] = 0
     """Seed of the search."""
     workers: Annotated[int, Field(strict=True, ge=1, le=64)] = 2
@@ -46,6 +50,17 @@ class Policy(Frozen):
     overcommit: Literal["reject", "clamp"] = "reject"
     """A node on which `used` and running gangs take more than it has: `reject` refuses the snapshot, `clamp` takes
     the node as full and says so in the plan's warnings."""
+
+    @property
+    def reserves(self) -> bool:
+        """Whether a gang that has to wait may be promised a start."""
+        return self.reservation == "head" or (self.reservation is None and self.order != "leximin")
+
+    @model_validator(mode="after")
+    def _no_head_in_leximin(self) -> Self:
+        if self.order == "leximin" and self.reservation == "head":
+            raise ValueError("order 'leximin' has no first gang that waits: it needs reservation 'never' or null")
+        return self
 
     @model_validator(mode="after")
     def _no_victims_in_leximin(self) -> Self:

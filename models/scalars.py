@@ -36,6 +36,8 @@ Weight = Annotated[int, Field(strict=True, ge=0, le=1_000_000)]
 Priority = Annotated[int, Field(strict=True, ge=-(2**31), le=2**31 - 1)]
 Instant = Annotated[int, Field(strict=True, ge=0, le=10**11)]
 """Seconds since the epoch."""
+Ending = Annotated[int, Field(strict=True, ge=0, le=2 * 10**11)]
+"""An instant at which a gang ends: an `Instant` and some durations later."""
 Moment = Annotated[int, Field(strict=True, ge=0)]
 """An instant that a plan states: it may lie beyond the range of those in a snapshot."""
 Seconds = Annotated[int, Field(strict=True, ge=0, le=10**9)]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
@@ -15,6 +15,7 @@ from gangfit.solver.joint import candidates as reach
 from gangfit.solver.leximin import share_out, startable
 from gangfit.solver.oracle import Answer, Preemption, cheapest_victims, fits, fits_with_victims, losses
 from gangfit.solver.problem import Problem
+from gangfit.solver.reservation import Calendar, Reservation, earliest
 from gangfit.solver.rights import Right, claims, given_back, rights
 from gangfit.solver.space import Alone, Space
 from gangfit.solver.tenants import Order, Step
@@ -36,6 +37,17 @@ class Admission:
     """Gang → how its question was settled; `limit` = undecided."""
     late: frozenset[int] = frozenset()
     """Gangs that start only when they are asked again."""
+    reservation: Reservation | None = None
+    """What is promised to the first gang that waits; plans place that gang, too."""
+
+    def round(self, problem: Problem) -> Problem:
+        """The round that the plans are for: with second columns if something is promised."""
+        return problem if self.reservation is None else self.reservation.problem
+
+    def starts(self, assignment: Assignment) -> Assignment:
+        """An assignment without the gang that only has a promise."""
+        head = -1 if self.reservation is None else self.reservation.gang
+        return {gang: spread for gang, spread in assignment.items() if gang != head}
 
 
 @dataclass
@@ -71,7 +83,7 @@ def admit(problem: Problem, budget: Budget | None, progress: Callable[[str], Non
         shared = share_out(problem, budget, progress)
         if shared is not None:
             return Admission(shared.plans, Preemption(), shared.steps, shared.decided, shared.late)
-    loop = _Loop(problem, budget, progress, problem.order())
+    loop = _Loop(problem, budget, progress, problem.order(), Calendar(problem))
     while (gang := loop.order.next()) is not None:
         loop.consider(gang)
     if loop.preemption.preemptors:
@@ -82,18 +94,22 @@ def admit(problem: Problem, budget: Budget | None, progress: Callable[[str], Non
         # Whom leximin would have started is open, whatever this loop found.
         able = startable(problem)
         loop.decided = {gang: "limit" if gang in able else how for gang, how in loop.decided.items()}
-    return Admission(plans, loop.preemption, tuple(loop.steps), loop.decided, frozenset(loop.late))
+    late = frozenset(loop.late)
+    return Admission(plans, loop.preemption, tuple(loop.steps), loop.decided, late, loop.reservation)
 
 
 @dataclass
 class _Loop:
     problem: Problem
+    """With second columns once something is promised."""
     budget: Budget | None
     progress: Callable[[str], None]
     order: Order
+    calendar: Calendar
     preemption: Preemption = field(default_factory=Preemption)
     admitted: list[int] = field(default_factory=list)
-    """In considered order."""
+    """In considered order, the gang with a promise among them."""
+    reservation: Reservation | None = None
     steps: list[Step] = field(default_factory=list)
     late: list[int] = field(default_factory=list)
     decided: dict[int, Decision] = field(default_factory=dict)
@@ -123,11 +139,100 @@ class _Loop:
             self.admitted.append(gang)
             self.headroom.take(gang)
         self.order.settle(gang, yes)
+        if not yes:
+            self._reserve(gang)
+
+    def _reserve(self, gang: int) -> None:
+        """Promise the refused gang a start, if it is the first of which one is known."""
+        calendar, preemption = self.calendar, self.preemption
+        if self.reservation is not None or not self.order.within_limit(gang) or not calendar.instants(self.admitted):
+            return
+        if not preemption.preemptors and not calendar.ever_fits(gang):
+            return
+        if preemption.preemptors:
+            self._refresh()
+        found = earliest(calendar, gang, self.admitted, lambda later: self._later(later, gang))
+        if found == "limit":
+            self.decided[gang] = "limit"
+        if isinstance(found, str):
+            return
+        self.reservation, answer = found
+        self.progress(f"admission: {self.problem.gangs[gang].name!r}: promised for {self.reservation.start_s}")
+        problem, moved = self.reservation.problem, answer.victims != self.preemption.victims
+        plans = {name: candidate.assignment for name, candidate in self.candidates.items()}
+        self.preemption.victims, self.preemption.cuts = answer.victims, []
+        self._enter(problem, [*self.admitted, gang])
+        self._resume(dict.fromkeys(plans, answer.assignment) if moved else plans)
+        for name, candidate in self.candidates.items():
+            if gang not in candidate.assignment:
+                spread = candidate.offer(gang, [candidate.place, *PLACES.values()])
+                if spread is not None:
+                    candidate.add(gang, spread)
+                else:
+                    self._resume({name: answer.assignment})
+
+    def _later(self, problem: Problem, gang: int) -> tuple[Answer, Literal["bound", "search"]]:
+        """Whether the gang fits at the instant of a round with second columns, beside all admitted now."""
+        most = self._most(problem)
+        headroom = Headroom(most)
+        for other in self.admitted:
+            headroom.take(other)
+        if headroom.rules_out(gang) or not Alone(most).fits(gang):
+            return Answer("no"), "bound"
+        victims = self.preemption.victims
+        reduced = problem.without(victims)
+        for candidate in self.candidates.values():
+            space = Space.after(reduced, candidate.assignment)
+            for place in PLACES.values():
+                spread = place_one(reduced, space, place, gang)
+                if spread is not None:
+                    return Answer("yes", {**candidate.assignment, gang: spread}, victims), "bound"
+        gangs = [*self.admitted, gang]
+        if not self.preemption.preemptors:
+            return fits(problem, gangs, self.budget), "search"
+        return fits_with_victims(problem, gangs, self.preemption, False, self.budget)[0], "search"
+
+    def _most(self, problem: Problem) -> Problem:
+        """A round with all gone that preemptors could take."""
+        held = rights(problem, self.admitted, self.preemption.preemptors)
+        return problem.without(reach(held, len(problem.victims.gangs))) if held else problem
+
+    def _enter(self, problem: Problem, gangs: list[int]) -> None:
+        """Go on in a round with other columns; the candidates are still to follow."""
+        self.problem, self.admitted = problem, gangs
+        self.order.move(problem.tenants, problem.total, gangs)
+        self.alone, self.headroom = Alone(problem), Headroom(self._most(problem))
+        for gang in gangs:
+            self.headroom.take(gang)
+        self.asked.clear()
+
+    def _instead(self, head: Reservation) -> tuple[Decision, bool]:
+        """The gang with the promise is asked whether it starts now; the promise ends if so."""
+        self._refresh()
+        plans = {name: candidate.assignment for name, candidate in self.candidates.items()}
+        gangs = self.admitted
+        self._enter(self.calendar.problem, [gang for gang in gangs if gang != head.gang])
+        self._resume({name: {j: s for j, s in plan.items() if j != head.gang} for name, plan in plans.items()})
+        self.reservation = None
+        how, yes = self._in_free_space(head.gang)
+        if not yes:
+            self.reservation = head
+            self._enter(head.problem, gangs)
+            self._resume(plans)
+        return how, yes
+
+    def _resume(self, plans: dict[str, Assignment]) -> None:
+        """Every candidate goes on from a plan of its own."""
+        reduced = self.problem.without(self.preemption.victims)
+        for name, plan in plans.items():
+            candidate = self.candidates[name]
+            candidate.assignment, candidate.space = dict(plan), Space.after(reduced, plan)
 
     def ask_again(self) -> None:
         """Victims may have left more room than their takers needed: the refused are asked again, in free space."""
-        for gang in [step.gang for step in self.steps if step.gang not in self.admitted]:
-            how, yes = self._in_free_space(gang)
+        for gang in [step.gang for step in self.steps if not self._starts(step.gang)]:
+            head = self.reservation
+            how, yes = self._instead(head) if head is not None and gang == head.gang else self._in_free_space(gang)
             if yes:
                 self.admitted.append(gang)
                 self.late.append(gang)
@@ -135,6 +240,9 @@ class _Loop:
                 self.order.add(gang)
             if how == "limit" or yes:
                 self.decided[gang] = "limit" if self.decided[gang] == "limit" else how
+
+    def _starts(self, gang: int) -> bool:
+        return gang in self.admitted and (self.reservation is None or gang != self.reservation.gang)
 
     def _in_free_space(self, gang: int) -> tuple[Decision, bool]:
         """Beside all admitted, without losses beyond those of their victims."""
@@ -325,8 +433,9 @@ def with_preemptor(problem: Problem, admission: Admission) -> Admission:
     """The greedy preemptor's plan instead, where time ran out and it admits more in considered order.
 
     Its victims are lawful; whether they are the cheapest is open, and so is everything it refuses that has room at all.
+    It knows no promises: where one is made, the plan that keeps it stays.
     """
-    if "limit" not in admission.decided.values() or not problem.victims.gangs:
+    if "limit" not in admission.decided.values() or not problem.victims.gangs or admission.reservation is not None:
         return admission
     found = preempt_greedily(problem)
     steps = considered(problem, found.assignment)
@@ -352,10 +461,22 @@ def with_preemptor(problem: Problem, admission: Admission) -> Admission:
 def fill_leftover(problem: Problem, assignment: Assignment, admission: Admission) -> tuple[Assignment, Admission]:
     """Undecided gangs that fit the space a plan leaves, and their tenants' limits, start after all.
 
-    So do gangs that search refused: its "no" was wrong, and they count as undecided.
+    So do gangs that search refused: its "no" was wrong, and they count as undecided. One with a promise then gives it
+    up. The same objects if there are none.
     """
     doubtful = [step.gang for step in admission.steps if admission.decided[step.gang] in ("limit", "search")]
-    waiting = [gang for gang in doubtful if gang not in assignment]
+    head = admission.reservation
+    if head is not None and head.gang in doubtful:
+        without = replace(admission, reservation=None)
+        started = _fill(problem, admission.starts(assignment), without, [head.gang])
+        if head.gang in started[0]:
+            assignment, admission = started
+    return _fill(admission.round(problem), assignment, admission, [gang for gang in doubtful if gang not in assignment])
+
+
+def _fill(
+    problem: Problem, assignment: Assignment, admission: Admission, waiting: Sequence[int]
+) -> tuple[Assignment, Admission]:
     if not waiting:
         return assignment, admission
     space = Space.after(problem.without(admission.preemption.victims), assignment)
@@ -372,5 +493,7 @@ def fill_leftover(problem: Problem, assignment: Assignment, admission: Admission
             space.take(gang, spread)
             order.add(gang)
             late.add(gang)
+    if len(filled) == len(assignment):
+        return assignment, admission
     decided: dict[int, Decision] = {**admission.decided, **dict.fromkeys(late - admission.late, "limit")}
     return filled, replace(admission, late=frozenset(late), decided=decided)

@@ -25,6 +25,7 @@ from gangfit.solver.explain import Reasons
 from gangfit.solver.leximin import vector
 from gangfit.solver.oracle import Preemption
 from gangfit.solver.problem import Problem
+from gangfit.solver.reservation import overdue, promised
 from gangfit.solver.rights import given_back, started
 from gangfit.solver.tenants import Step
 from gangfit.solver.tiers import TierResult
@@ -36,22 +37,26 @@ ROLE = "members"
 def answer(
     problem: Problem, assignment: Assignment, admitted: Admission, results: list[TierResult], stats: Stats
 ) -> Plan:
-    """The plan of an assignment."""
-    counts = touched(problem, assignment)
+    """The plan of an assignment, in which a gang with a promise is placed, too."""
+    counts, everyone = touched(problem, assignment), assignment
+    assignment = admitted.starts(everyone)
     steps = considered(problem, assignment, admitted.late) if admitted.late else list(admitted.steps)
     order = [step.gang for step in steps[: len(problem.gangs)]]
     gangs = [*(j for j in order if j in assignment and j not in admitted.late), *(s.gang for s in steps[len(order) :])]
     preemption = admitted.preemption
     undecided = {j for j, how in admitted.decided.items() if how == "limit"}
     waits = starts_after(problem, assignment, preemption.victims)
-    tiers = _tiers(problem, assignment, admitted, results, counts)
+    tiers = _tiers(problem, everyone, admitted, results, counts)
     reasons = Reasons(problem)
+    head = admitted.reservation
+    promise = {} if head is None else {head.gang: promised(problem, head, everyone)}
+    proven = all(tier.proof for tier in tiers) and (head is None or head.proof is not None)
     return Plan(
-        status="optimal" if all(tier.proof for tier in tiers) else "feasible",
+        status="optimal" if proven else "feasible",
         tiers=tiers,
         placements=tuple(_placement(problem, assignment, j, waits.get(j)) for j in gangs),
         preemptions=preempted(problem, gangs, assignment, preemption) if preemption.victims else (),
-        blocked=tuple(reasons.explain(j, j in undecided) for j in order if j not in assignment),
+        blocked=tuple(reasons.explain(j, j in undecided, promise.get(j)) for j in order if j not in assignment),
         considered=tuple(
             _step(problem, step, step.gang in gangs and (i >= len(order) or step.gang not in admitted.late), admitted)
             for i, step in enumerate(steps)
@@ -60,18 +65,20 @@ def answer(
         leximin=_leximin(problem, [j for j in gangs if j not in admitted.late]),
         quality=tuple(_quality(problem, counts, j) for j in gangs),
         fragmentation=_fragmentation(problem, assignment),
-        warnings=problem.warnings,
+        warnings=(*problem.warnings, *overdue(problem.snapshot)),
         stats=stats.model_copy(update={"versions": {name: version(name) for name in ("gangfit", "ortools")}}),
     )
 
 
 def _step(problem: Problem, step: Step, starts: bool, admitted: Admission) -> Considered:
+    head = admitted.reservation
     return Considered(
         gang=problem.gangs[step.gang].name,
         admitted=starts,
         group=step.group,
         share=float(step.share),
         decided_by=admitted.decided[step.gang],
+        reserved_s=head.start_s if head is not None and head.gang == step.gang else None,
     )
 
 
@@ -124,13 +131,13 @@ def _tiers(
     results: list[TierResult],
     counts: IntArray,
 ) -> tuple[Tier, ...]:
-    undecided = sum(how == "limit" for how in admitted.decided.values())
+    undecided, started = sum(how == "limit" for how in admitted.decided.values()), len(admitted.starts(assignment))
     searched = "search" in admitted.decided.values()
     first = Tier(
         name="admission",
         sense="max",
-        value=len(assignment),
-        bound=len(assignment) + undecided,
+        value=started,
+        bound=started + undecided,
         gap=float(undecided),
         proof=None if undecided else "search" if searched else "bound",
     )

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from gangfit.models import Gang, PendingGang, Plan, RunningGang, Snapshot
+from gangfit.models import Gang, PendingGang, Placement, Plan, RunningGang, Snapshot
+from gangfit.solver.reservation import known_end_s
 from gangfit.solver.victims import saves_in_grace
 
 
 def apply(snapshot: Snapshot, plan: Plan) -> Snapshot:
     """The snapshot after the plan: placed gangs run from `time_s`, victims wait again, the others still wait.
+
+    A gang of known duration gets its end. Promised starts aren't carried over: the next round makes its own.
 
     Terminating gangs are gone where a placed gang sits on a node of theirs, as victims are: their space is free.
     A victim keeps its submission and may not preempt for `policy.preemption.settle_s`. Raises ValueError if the plan
@@ -28,7 +31,7 @@ def apply(snapshot: Snapshot, plan: Plan) -> Snapshot:
         gang = pending.pop(placement.gang, None)
         if gang is None:
             raise ValueError(f"the plan places {placement.gang!r}, which isn't pending in the snapshot")
-        started.append(RunningGang(**_fields(gang), placement=placement.nodes(), started_s=snapshot.time_s))
+        started.append(_starts(snapshot, gang, placement))
     taken = {node for gang in started for node in gang.placement}
     for leaving in snapshot.running:
         if leaving.phase == "terminating" and not taken.isdisjoint(leaving.placement):
@@ -44,6 +47,15 @@ def _fields(gang: Gang) -> dict[str, Any]:
     return {name: getattr(gang, name) for name in Gang.model_fields}
 
 
+def _starts(snapshot: Snapshot, gang: PendingGang, placement: Placement) -> RunningGang:
+    """A placed gang as it runs; one that waits for space ends so much later."""
+    end = gang.expected_duration_s
+    if end is not None:
+        end += placement.starts_after_s or snapshot.time_s
+    fields = _fields(gang)
+    return RunningGang(**fields, placement=placement.nodes(), started_s=snapshot.time_s, expected_end_s=end)
+
+
 def _back(snapshot: Snapshot, victim: RunningGang) -> PendingGang:
     """A preempted gang as it waits again; set back once more unless it completed a checkpoint since its start."""
     fields = _fields(victim)
@@ -54,4 +66,14 @@ def _back(snapshot: Snapshot, victim: RunningGang) -> PendingGang:
     elif checkpoint is not None and checkpoint.last_s is not None:
         saved = checkpoint.last_s > victim.started_s
     fields["preemptions"] = 0 if saved else victim.preemptions + 1
-    return PendingGang(**fields, preempted_s=snapshot.time_s)
+    return PendingGang(**fields, preempted_s=snapshot.time_s, expected_duration_s=_left_s(snapshot, victim))
+
+
+def _left_s(snapshot: Snapshot, victim: RunningGang) -> int | None:
+    """How long a preempted gang runs when it starts again: what it hasn't saved, and the restart."""
+    end = known_end_s(snapshot, victim)
+    if end is None:
+        return None
+    last = victim.checkpoint.last_s if victim.checkpoint is not None else None
+    saved = snapshot.time_s if saves_in_grace(victim) else max(victim.started_s, last or 0)
+    return min(max(1, end - saved + victim.restart_s), 10**9)

@@ -65,7 +65,7 @@ def drain(snapshot: Snapshot, victim: RunningGang, lost: int) -> Drain:
 def starts_after(problem: Problem, assignment: Assignment, victims: Collection[int]) -> dict[int, int]:
     """Gang → instant at which the space it waits for is given back; gangs that start at once are absent."""
     snapshot = problem.snapshot
-    leaving = [(g, _gone(snapshot, g)) for g in snapshot.running if g.phase == "terminating"]
+    leaving = [(g, gone_s(snapshot, g)) for g in snapshot.running if g.phase == "terminating"]
     leaving += [(g, snapshot.time_s + g.grace_s) for g in (problem.victims.gangs[v] for v in victims)]
     if not leaving:
         return {}
@@ -89,5 +89,6 @@ def starts_after(problem: Problem, assignment: Assignment, victims: Collection[i
     return {j: end for j, end in waits.items() if end > snapshot.time_s}
 
 
-def _gone(snapshot: Snapshot, gang: RunningGang) -> int:
+def gone_s(snapshot: Snapshot, gang: RunningGang) -> int:
+    """When a terminating gang is gone."""
     return snapshot.time_s + gang.grace_s if gang.expected_end_s is None else gang.expected_end_s

@@ -6,6 +6,7 @@ import numpy as np
 
 from gangfit.models import Blocked, Reason
 from gangfit.solver.problem import UNLIMITED, Problem
+from gangfit.solver.reservation import Promise
 from gangfit.solver.rights import rights
 from gangfit.solver.space import Alone, members_per_node
 from gangfit.solver.victims import protected_until
@@ -31,7 +32,7 @@ class Reasons:
         self._counters: dict[tuple[int, int, int], dict[str, int]] = {}
         """(shape, required, members where they matter) → counters."""
 
-    def explain(self, gang: int, undecided: bool) -> Blocked:
+    def explain(self, gang: int, undecided: bool, promise: Promise | None = None) -> Blocked:
         """The reason a blocked gang waits; `undecided`: its question ran out of time."""
         reason = "undecided" if undecided else self._reason(gang)
         # Members show in the counters only where a node has no limit, and every node limits GPUs.
@@ -40,12 +41,14 @@ class Reasons:
         if alike not in self._counters:
             self._counters[alike] = _counters(self.problem, gang)
         counters = self._counters[alike]
+        message = _message(self.problem, gang, reason, counters)
         return Blocked(
             gang=self.problem.gangs[gang].name,
             reason=reason,
-            message=_message(self.problem, gang, reason, counters),
+            message=message if promise is None else f"{message}; {promise.message}",
             counters=counters,
             retry_at_s=_retry_at(self.problem, gang) if reason == "protected" else None,
+            reservation=None if promise is None else promise.reservation,
         )
 
     def _reason(self, gang: int) -> Reason:

@@ -66,19 +66,20 @@ def _round(snapshot: Snapshot, budget: Budget | None, progress: Callable[[str], 
     progress(f"{len(problem.node_names)} nodes, {len(problem.gangs)} pending gangs")
     admitted = with_preemptor(problem, admit(problem, budget, progress))
     # All plans admit the same gangs: the later tiers tell them apart.
-    baseline = min(admitted.plans, key=lambda name: tier_values(problem, admitted.plans[name]))
-    assignment = admitted.plans[baseline]
+    plans = admitted.plans
+    baseline = min(plans, key=lambda name: tier_values(problem, plans[name]))
+    assignment = plans[baseline]
     clock.lap("admission")
     while True:
         before = len(assignment), tier_values(problem, assignment)
         improvement = _improvement(problem, assignment, admitted, budget, progress)
         results = improvement.run()
         assignment, admitted = fill_leftover(problem, improvement.assignment, admitted)
-        preemption = trim(problem, assignment, admitted.preemption)
+        preemption = trim(admitted.round(problem), assignment, admitted.preemption)
         if preemption is not admitted.preemption:
             admitted = replace(admitted, preemption=preemption)
             continue
-        if len(assignment) == len(improvement.assignment):
+        if assignment is improvement.assignment:
             break
         # More gangs start than the tiers were solved for: their bounds are no longer about this plan.
     clock.lap("tiers")
@@ -109,13 +110,13 @@ def _improvement(
     budget: Budget | None,
     progress: Callable[[str], None],
 ) -> Improvement | ContestedImprovement:
-    preemption = admitted.preemption
+    preemption, reserved = admitted.preemption, admitted.round(problem)
     if not preemption.victims:
-        return Improvement(problem, assignment, budget, progress)
-    order = [step.gang for step in considered(problem, assignment, admitted.late)]
+        return Improvement(reserved, assignment, budget, progress)
+    order = [step.gang for step in considered(problem, admitted.starts(assignment), admitted.late)]
     gangs = [j for j in order[: len(problem.gangs)] if j in assignment and j not in admitted.late]
     gangs += order[len(problem.gangs) :]
-    return ContestedImprovement(problem, gangs, preemption, assignment, budget, progress)
+    return ContestedImprovement(reserved, gangs, preemption, assignment, budget, progress)
 
 
 @dataclass(frozen=True)

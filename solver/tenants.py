@@ -183,6 +183,12 @@ class Order:
         """The gang starts."""
         self.use[list(self.tenants.chain(int(self._tenant_of[gang])))] += self._total[gang]
 
+    def move(self, tenants: Tenants, total: IntArray, started: Iterable[int]) -> None:
+        """Go on with other resources after those in common; `started` are all that count so far."""
+        self.tenants, self._total, self.use = tenants, total, tenants.use.copy()
+        for gang in started:
+            self.add(gang)
+
     def _best(self, children: list[int]) -> tuple[Key, int] | None:
         return min((offer for t in children if (offer := self._offer[t]) is not None), default=None)
 

@@ -423,21 +423,90 @@ class TestReport22PingPong:
 class TestReport23BigGangsStarve:
     """KAI-Scheduler#1969, volcano#13, #947, #748, kueue#8309, #4809: freed nodes go to small work, one by one."""
 
-    @pytest.mark.xfail(raises=NotBuiltError, strict=True, reason="needs reservations")
     def test_a_domain_is_reserved_and_only_short_work_goes_before(self) -> None:
         """15 of 16 nodes end soon, one is free: the 16-node gang gets a start, and only shorter work fills in."""
-        if "reservations" not in Plan.model_fields:
-            raise NotBuiltError("reservations")
+        for seconds, starts in ((600, ["filler"]), (601, []), (None, [])):
+            plan = answer(
+                time_s=NOW,
+                nodes=nodes(16, 8),
+                running=[held(f"job{i}", {f"n{i}": 1}, 8, expected_end_s=NOW + 40 * i) for i in range(1, 16)],
+                pending=[
+                    gang("big", 16, 8, submitted_s=1),
+                    gang("filler", 1, 8, submitted_s=2, expected_duration_s=seconds),
+                ],
+            )
+            assert list(placed(plan)) == starts
+            reserved = plan.blocked[0].reservation
+            assert reserved is not None
+            assert (plan.blocked[0].gang, reserved.start_s) == ("big", NOW + 600)
+            assert reserved.nodes == {f"n{i}": 1 for i in range(1, 17)}
+            assert reserved.proof
+
+    def test_a_concrete_domain_not_just_a_number_of_nodes(self) -> None:
+        """KAI-Scheduler#1987: two racks of two; the gang needs one whole. Work without end keeps out of that one."""
+        racks = [{"name": f"n{i}", "path": [f"r{(i + 1) // 2}"], "gpus": 8} for i in range(1, 5)]
         plan = answer(
             time_s=NOW,
-            nodes=nodes(16, 8),
-            running=[held(f"job{i}", {f"n{i}": 1}, 8, expected_end_s=NOW + 600) for i in range(1, 16)],
-            pending=[gang("big", 16, 8, submitted_s=1), gang("long", 1, 8, submitted_s=2)],
+            topology={"levels": [{"name": "rack"}]},
+            nodes=racks,
+            running=[held("a", {"n1": 1}, 8, expected_end_s=NOW + 600), held("b", {"n3": 1}, 8)],
+            pending=[
+                gang("big", 2, 8, submitted_s=1, topology={"required": "rack"}),
+                gang("long", 1, 8, submitted_s=2),
+                gang("longer", 1, 8, submitted_s=3),
+            ],
+        )
+        reserved = plan.blocked[0].reservation
+        assert reserved is not None
+        assert (reserved.start_s, reserved.nodes) == (NOW + 600, {"n1": 1, "n2": 1})
+        assert placed(plan) == {"long": {"n4": 1}}
+        assert reasons(plan)["longer"] == "competing"
+
+    def test_a_job_that_needs_more_than_is_free_now_is_not_skipped(self) -> None:
+        """ROCm/spur PR#732: 2 of 4 nodes are free, the first job needs 3; the others have no claim on its third."""
+        plan = answer(
+            time_s=NOW,
+            nodes=nodes(4, 8),
+            running=[
+                held("soon", {"n1": 1}, 8, expected_end_s=NOW + 300),
+                held("late", {"n2": 1}, 8, expected_end_s=NOW + 900),
+            ],
+            pending=[
+                gang("first", 3, 8, submitted_s=1, expected_duration_s=3_600),
+                *(gang(f"small{i}", 1, 8, submitted_s=2, expected_duration_s=3_600) for i in range(4)),
+            ],
         )
         assert not placed(plan)
+        reserved = plan.blocked[0].reservation
+        assert reserved is not None
+        assert (plan.blocked[0].gang, reserved.start_s, sorted(reserved.nodes)) == (
+            "first",
+            NOW + 300,
+            ["n1", "n3", "n4"],
+        )
+
+    def test_with_known_ends_the_queue_lends_until_then(self) -> None:
+        """kueue#4809 again: `a2` is promised the node for when `a1` ends; B is lent 100m for so long and no longer."""
+        cpu = TestReport22PingPong.cpu
+        for seconds, starts in ((600, ["b1"]), (601, []), (None, [])):
+            plan = answer(
+                time_s=NOW,
+                nodes=[{"name": "n", "gpus": 0, "cpu_milli": 200}],
+                tenants=[{"name": "A", "quota": {"cpu_milli": 200}}, {"name": "B", "quota": {"cpu_milli": 0}}],
+                running=[{**cpu("a1", 100, "A"), "placement": {"n": 1}, "expected_end_s": NOW + 600}],
+                pending=[cpu("a2", 200, "A"), {**cpu("b1", 100, "B"), "expected_duration_s": seconds}],
+                policy={"preemption": {"across": "never"}},
+            )
+            assert list(placed(plan)) == starts
+            reserved = plan.blocked[0].reservation
+            assert reserved is not None
+            assert (plan.blocked[0].gang, reserved.start_s) == ("a2", NOW + 600)
 
     def test_what_a_queue_does_not_use_is_lent(self) -> None:
-        """kueue#4809: 200m, 100m of it running and a job of 200m waiting; the other queue's 100m start meanwhile."""
+        """kueue#4809: 200m, 100m of it running and a job of 200m waiting; the other queue's 100m start meanwhile.
+
+        Nothing is known to end, so nothing can be promised: what is idle is lent.
+        """
         cpu = TestReport22PingPong.cpu
         plan = answer(
             time_s=NOW,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
@@ -12,6 +13,19 @@ from gangfit.solver.checker.cluster import Cluster, Occupancy, read_cluster
 from gangfit.solver.checker.room import Masks, Room, Wish, wish_of
 from gangfit.solver.checker.tenancy import Holdings, Tenancy, read_tenancy
 from gangfit.solver.checker.tree import Bools, Ints, coded
+
+
+class Promise(NamedTuple):
+    """What is promised to a gang that waits."""
+
+    rank: int
+    start_s: int
+    occupancy: Occupancy
+    """Its known nodes."""
+    members: int
+    """Stated members, on unknown nodes too."""
+    unknown: tuple[str, ...]
+    """Unknown nodes."""
 
 
 class Case:
@@ -53,6 +67,28 @@ class Case:
         node = np.array(nodes, dtype=np.int64)
         known = node >= 0
         return Occupancy(np.array(ranks, dtype=np.int64)[known], node[known], np.array(members, dtype=np.int64)[known])
+
+    @cached_property
+    def promise(self) -> Promise | None:
+        """The first stated reservation of a known gang that isn't placed."""
+        cluster = self.cluster
+        for entry in self.plan.blocked:
+            rank = cluster.rank.get(entry.gang)
+            if entry.reservation is None or rank is None or self.admitted[rank]:
+                continue
+            nodes = entry.reservation.nodes
+            known = {cluster.index[name]: members for name, members in nodes.items() if name in cluster.index}
+            columns = [
+                np.array(column, dtype=np.int64) for column in ([rank] * len(known), [*known], [*known.values()])
+            ]
+            unknown = tuple(name for name in nodes if name not in cluster.index)
+            return Promise(rank, entry.reservation.start_s, Occupancy(*columns), sum(nodes.values()), unknown)
+        return None
+
+    @cached_property
+    def hosted(self) -> Occupancy:
+        """Members of the gangs that start and of the one with a promise: what the tiers of placement count."""
+        return self.placed if self.promise is None else Occupancy.both(self.placed, self.promise.occupancy)
 
     @property
     def full(self) -> bool:
@@ -146,10 +182,13 @@ class Case:
 
     @cached_property
     def touched(self) -> Ints:
-        """Domains that each pending gang touches: shape (pending gangs, levels + 1), 0 for a gang that waits."""
+        """Domains that each pending gang touches: shape (pending gangs, levels + 1), 0 for a gang that waits.
+
+        A gang with a promise touches those of its promised nodes.
+        """
         gangs = len(self.cluster.pending)
         columns = [
-            np.bincount(self.placed.pairs(partition)[0], minlength=gangs) for partition in self.cluster.tree.partitions
+            np.bincount(self.hosted.pairs(partition)[0], minlength=gangs) for partition in self.cluster.tree.partitions
         ]
         return np.stack(columns, axis=1)
 

@@ -81,6 +81,9 @@ def _status(case: Case) -> Iterator[Fault]:
     still_open = [tier.name for tier in case.plan.tiers if tier.proof is None or tier.bound != tier.value]
     if still_open:
         yield None, f"status is 'optimal' with open tiers {', '.join(still_open)}; all have to be closed"
+    for entry in case.plan.blocked:
+        if entry.reservation is not None and entry.reservation.proof is None:
+            yield entry.gang, f"status is 'optimal', but {entry.reservation.start_s} isn't proven the earliest start"
     if not case.plan.tiers:
         yield None, "status is 'optimal' with 0 tiers stated; all have to be stated and closed"
 
@@ -121,7 +124,7 @@ def _fragmentation(case: Case) -> Iterator[Fault]:
     """Every stated level is stated once, with the recomputed intact domains before and after."""
     if not case.plan.fragmentation:
         return
-    counts = dict(zip(case.cluster.tree.levels, intact_domains(case), strict=True))
+    counts = dict(zip(case.cluster.tree.levels, intact_domains(case, case.placed), strict=True))
     seen: set[str] = set()
     for stated in case.plan.fragmentation:
         if stated.level in seen:

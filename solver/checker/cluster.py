@@ -32,6 +32,12 @@ class Occupancy:
         mask = gangs[self.gang]
         return Occupancy(self.gang[mask], self.node[mask], self.members[mask])
 
+    @staticmethod
+    def both(first: Occupancy, second: Occupancy) -> Occupancy:
+        """The triples of two."""
+        pairs = zip((first.gang, first.node, first.members), (second.gang, second.node, second.members), strict=True)
+        return Occupancy(*(np.concatenate(pair) for pair in pairs))
+
     def taken(self, asks: Ints, nodes: int) -> Ints:
         """What the members take: shape (resources, nodes). `asks` has shape (gangs, resources).
 

@@ -9,11 +9,10 @@ import numpy as np
 
 from gangfit.models import PendingGang, Preemption, RunningGang, Violation
 from gangfit.solver.checker.case import Case
+from gangfit.solver.checker.eligible import protection
 from gangfit.solver.checker.order import considered
+from gangfit.solver.checker.reservation import Later
 from gangfit.solver.checker.tenancy import Holdings
-
-GUARD_S = 3_600
-"""Least time that the guard protects a gang without a checkpoint interval."""
 
 
 def tenant_limit(case: Case) -> Iterator[Violation]:
@@ -39,25 +38,9 @@ def victim_eligible(case: Case) -> Iterator[Violation]:
             yield Violation(rule="victim_eligible", gang=entry.gang, message=message)
         seen.add(entry.gang)
     for _, gang in case.preempted:
-        for fault in _protection(case, gang):
+        for fault in protection(case.cluster.snapshot, gang):
             message = f"gang {gang.name!r} can't give way: {fault}"
             yield Violation(rule="victim_eligible", gang=gang.name, message=message)
-
-
-def _protection(case: Case, gang: RunningGang) -> Iterator[str]:
-    """Why a running gang may not be preempted."""
-    age = case.cluster.snapshot.time_s - gang.started_s
-    if not gang.preemptible:
-        yield "it is not preemptible"
-    if gang.phase == "terminating":
-        yield "it is terminating already"
-    if age < gang.min_runtime_s:
-        yield f"it runs for {age} s, min_runtime_s is {gang.min_runtime_s}"
-    guard = case.cluster.snapshot.policy.preemption.guard
-    point = gang.checkpoint
-    interval = max(gang.min_runtime_s, GUARD_S) if point is None or point.interval_s is None else point.interval_s
-    if gang.preemptions >= guard and age < interval:
-        yield f"it was preempted {gang.preemptions} times (guard {guard}) and runs for {age} s of {interval} s"
 
 
 def victim_right(case: Case) -> Iterator[Violation]:
@@ -162,7 +145,7 @@ def _holdings_at_start(case: Case) -> dict[str, Holdings]:
 
 def victim_needed(case: Case) -> Iterator[Violation]:
     """No victim could stay with every placement as it is. (Placing others elsewhere for its sake isn't tried.)"""
-    space = case.space
+    space, later = case.space, Later.of(case)
     for entry, gang in case.preempted:
         index = case.cluster.running_index[entry.gang]
         nodes = np.unique(case.cluster.running.node[case.cluster.running.gang == index])
@@ -171,7 +154,7 @@ def victim_needed(case: Case) -> Iterator[Violation]:
         beside = space if not case.victims[index] else case.cluster.free_beside(staying)
         taken = case.taken[:, nodes]
         over = (taken > beside[:, nodes]) & (taken > 0) & ~case.cluster.unlimited[:, nodes]
-        if not over.any() and not any(_passes_limit(case, gang)):
+        if not over.any() and not any(_passes_limit(case, gang)) and not (later and later.needs_gone(index, nodes)):
             message = f"gang {gang.name!r} gives way although all placements fit beside it, too"
             yield Violation(rule="victim_needed", gang=gang.name, message=message)
 

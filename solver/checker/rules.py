@@ -12,14 +12,15 @@ from gangfit.solver.checker.claims import claims
 from gangfit.solver.checker.giving_way import tenant_limit, victim_eligible, victim_needed, victim_right
 from gangfit.solver.checker.leximin import closed_upward
 from gangfit.solver.checker.order import considered_order
+from gangfit.solver.checker.reservation import reservation
 from gangfit.solver.checker.room import Wish, tolerates
 from gangfit.solver.checker.tree import Bools
 from gangfit.solver.checker.waiting import admission, blocked_reason
 
 __all__ = [
     "RULES", "admission", "blocked_reason", "claims", "closed_upward", "considered_order", "gpu_model", "node_capacity",
-    "node_selector", "node_state", "node_taints", "reference", "required_level", "tenant_limit", "victim_eligible",
-    "victim_needed", "victim_right", "whole_gang",
+    "node_selector", "node_state", "node_taints", "reference", "required_level", "reservation", "tenant_limit",
+    "victim_eligible", "victim_needed", "victim_right", "whole_gang",
 ]  # fmt: skip
 
 ROLE = "members"
@@ -156,7 +157,7 @@ def required_level(case: Case) -> Iterator[Violation]:
 
 RULES: tuple[Callable[[Case], Iterator[Violation]], ...] = (
     reference, whole_gang, node_capacity, node_state, node_selector, node_taints, gpu_model, required_level,
-    tenant_limit, victim_eligible, victim_right, victim_needed, closed_upward,
+    tenant_limit, victim_eligible, victim_right, victim_needed, closed_upward, reservation,
     considered_order, admission, blocked_reason, claims,
 )  # fmt: skip
 """Every rule, in the order of the report."""

@@ -19,7 +19,7 @@ def tier_values(case: Case) -> dict[str, int]:
         "distance": tree_distance(case),
         "uplinks": shared_uplinks(case),
     }
-    for level, (before, after) in zip(case.cluster.tree.levels, intact_domains(case), strict=True):
+    for level, (before, after) in zip(case.cluster.tree.levels, intact_domains(case, case.hosted), strict=True):
         values[f"intact.{level}"] = before - after
     return values
 
@@ -49,13 +49,13 @@ def shared_uplinks(case: Case) -> int:
     total = 0
     staying = case.cluster.running.only(case.cluster.counted & ~case.victims)
     for partition in case.cluster.tree.partitions[:-1]:
-        crossing = _crossing(partition, staying) + _crossing(partition, case.placed)
+        crossing = _crossing(partition, staying) + _crossing(partition, case.hosted)
         total += int(np.maximum(crossing - 1, 0).sum())
     return total
 
 
-def intact_domains(case: Case) -> list[tuple[int, int]]:
-    """Intact domains per level, coarse → fine, the node last: (before the plan, after it).
+def intact_domains(case: Case, hosted: Occupancy) -> list[tuple[int, int]]:
+    """Intact domains per level, coarse → fine, the node last: (before the plan, with these members hosted).
 
     Gangs that leave still host: what becomes intact once they are gone is not counted.
     """
@@ -64,7 +64,7 @@ def intact_domains(case: Case) -> list[tuple[int, int]]:
     touched = cluster.gpus_used > 0
     touched[cluster.running.node] = True
     touched_after = touched.copy()
-    touched_after[case.placed.node] = True
+    touched_after[hosted.node] = True
     return [
         (_intact(partition, with_gpus, touched), _intact(partition, with_gpus, touched_after))
         for partition in cluster.tree.partitions
@@ -72,12 +72,12 @@ def intact_domains(case: Case) -> list[tuple[int, int]]:
 
 
 def _preferring(case: Case) -> list[tuple[int, int]]:
-    """(rank, level index) of the admitted gangs with a preferred level."""
-    levels = case.cluster.tree.levels
+    """(rank, level index) of the gangs with a preferred level that start or have a promise."""
+    levels, promised = case.cluster.tree.levels, -1 if case.promise is None else case.promise.rank
     return [
         (rank, levels.index(gang.topology.preferred))
         for rank, gang in enumerate(case.cluster.pending)
-        if gang.topology.preferred is not None and case.admitted[rank]
+        if gang.topology.preferred is not None and (case.admitted[rank] or rank == promised)
     ]
 
 

@@ -10,17 +10,22 @@ from gangfit.models import Blocked, Reason, Violation
 from gangfit.solver.checker.case import Case
 from gangfit.solver.checker.cluster import CEILING
 from gangfit.solver.checker.giving_way import entangled
+from gangfit.solver.checker.reservation import Later
 from gangfit.solver.checker.room import Wish
 
 
 def admission(case: Case) -> Iterator[Violation]:
-    """No gang that isn't placed fits, alone, into the space the plan leaves and the limits of its tenants."""
+    """No gang that isn't placed fits, alone, into the space the plan leaves and the limits of its tenants.
+
+    Unless it would take what is promised to another.
+    """
     if entangled(case):
         return
+    later = Later.of(case)
     for rank in np.flatnonzero(~case.admitted).tolist():
         gang = case.cluster.pending[rank]
         most = case.left.most(case.wishes[rank])
-        if most >= gang.members and case.held_after.over_limit(gang) is None:
+        if most >= gang.members and case.held_after.over_limit(gang) is None and not (later and later.hinders(rank)):
             message = f"gang {gang.name!r} waits with {gang.members} members, the plan leaves room for {_figure(most)}"
             yield Violation(rule="admission", gang=gang.name, message=message)
 

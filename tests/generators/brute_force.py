@@ -254,7 +254,11 @@ class Round:
 
     def _fits(self, admitted: tuple[str, ...], victims: frozenset[str]) -> bool:
         """Whether the gangs fit under rules 1–8 when the victims are gone."""
-        return self.within_limits(admitted, victims) and any(True for _ in self.plans(admitted, self.space(victims)))
+        return self.within_limits(admitted, victims) and any(True for _ in self.whole(admitted, victims))
+
+    def whole(self, admitted: tuple[str, ...], victims: frozenset[str]) -> Iterator[Plan]:
+        """Every placement of the gangs that the tiers count."""
+        return self.plans(admitted, self.space(victims))
 
     def _lawful(self, admitted: tuple[str, ...], takers: frozenset[str], victims: frozenset[str]) -> bool:
         """Whether the admitted gangs fit with these victims, taken for `takers`, under rules 8–11."""
@@ -353,7 +357,7 @@ class Round:
         costs = {v: self.cost(v) for v in self.victim_sets() if self.affordable(v) and self.lawful(admitted, takers, v)}
         cheapest = min(costs.values())
         victim_sets = [v for v, cost in costs.items() if cost == cheapest]
-        best = min(self.tiers(plan, v) for v in victim_sets for plan in self.plans(admitted, self.space(v)))
+        best = min(self.tiers(plan, v) for v in victim_sets for plan in self.whole(admitted, v))
         first = [name for name in considered if name in self.at_first]
         again = [name for name in considered if name not in first]
         return (

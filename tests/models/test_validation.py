@@ -217,7 +217,16 @@ class TestMany:
         assert Snapshot.model_validate(document.model_dump()) == document
 
 
-def test_an_end_is_refused_where_nothing_acts_on_it() -> None:
-    held = {"name": "r", "members": 1, "request": {"gpus": 1}, "placement": {"n": 1}, "expected_end_s": 5}
-    with pytest.raises(ValidationError, match="expected_end_s 5 acts for phase 'terminating' only, not 'running'"):
-        Snapshot.model_validate({"nodes": [{"name": "n", "gpus": 1}], "running": [held]})
+def test_a_duration_is_a_second_or_more() -> None:
+    waiting = {"name": "g", "members": 1, "request": {"gpus": 1}, "expected_duration_s": 0}
+    with pytest.raises(ValidationError, match="expected_duration_s"):
+        Snapshot.model_validate({"nodes": [{"name": "n", "gpus": 1}], "pending": [waiting]})
+
+
+def test_leximin_reserves_nothing() -> None:
+    policy = {"order": "leximin", "preemption": {"within": "never", "across": "never"}}
+    assert not Policy.model_validate(policy).reserves
+    assert Policy().reserves
+    assert not Policy(reservation="never").reserves
+    with pytest.raises(ValidationError, match="order 'leximin' has no first gang that waits"):
+        Policy.model_validate({**policy, "reservation": "head"})

@@ -51,10 +51,12 @@ FULL: dict[str, Any] = {
         }
     ],
     "pending": [
-        {"name": "new", "members": 2, "request": {"gpus": 2}, "topology": {"preferred": "rack"}, "preempted_s": 40}
+        {"name": "new", "members": 2, "request": {"gpus": 2}, "topology": {"preferred": "rack"}, "preempted_s": 40,
+         "expected_duration_s": 90}
     ],
     "policy": {
         "time_limit_s": 2.5, "seed": 3, "workers": 4, "deterministic": True, "overcommit": "clamp", "order": "priority",
+        "reservation": "never",
         "preemption": {"within": "never", "across": "priority", "settle_s": 50, "guard": 2},
     },
     "meta": {"origin": {"any": ["json", 1.5, None]}},
@@ -146,6 +148,7 @@ class TestEveryInteger:
     @pytest.mark.parametrize("at", paths(iter(WHOLE)))
     def test_is_a_plain_integer_in_its_range(self, at: Location, wrong: object) -> None:
         optional = {"cpu_milli", "memory_mib", "last_s", "interval_s", "bytes", "expected_end_s", "preempted_s"}
+        optional |= {"expected_duration_s"}
         shares = {"quota", "limit"} & set(at) and at[-1] == "gpus"
         if wrong is None and (
             (at[-1] in optional and "used" not in at and "request" not in at) or "levels" in at or shares
@@ -244,7 +247,7 @@ class TestDefaults:
     def test_of_the_policy(self) -> None:
         assert Policy().model_dump() == {
             "time_limit_s": 10.0, "seed": 0, "workers": 2, "deterministic": False, "overcommit": "reject",
-            "order": "drf",
+            "order": "drf", "reservation": None,
             "preemption": {"within": "priority", "across": "reclaim", "settle_s": 600, "guard": 3},
         }  # fmt: skip
 

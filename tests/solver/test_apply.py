@@ -112,7 +112,7 @@ class TestVictims:
         (back,) = after.pending
         assert (back.name, back.submitted_s, back.preempted_s, back.preemptions) == ("old", 5, 9_000, 1)
         (old,) = self.round(**FACTS).running
-        for field in set(PendingGang.model_fields) - {"preempted_s", "preemptions"}:
+        for field in set(PendingGang.model_fields) - {"preempted_s", "preemptions", "expected_duration_s"}:
             assert getattr(back, field) == getattr(old, field), field
 
     def test_the_taker_runs(self) -> None:
@@ -155,6 +155,30 @@ class TestVictims:
         for passed, taken in ((0, []), (599, []), (600, ["new"])):
             later = after.model_copy(update={"running": (lower,), "time_s": after.time_s + passed})
             assert [p.gang for p in solve(later).preemptions] == taken
+
+    @pytest.mark.parametrize(
+        ("facts", "left"),
+        [
+            ({}, None),
+            ({"expected_end_s": 9_000}, None),
+            ({"expected_end_s": 9_500}, 8_500 + 300),
+            ({"expected_end_s": 9_500, "checkpoint": {"last_s": 8_000}}, 1_500 + 300),
+            ({"expected_end_s": 9_500, "checkpoint": {"last_s": 500}}, 8_500 + 300),
+            ({"expected_end_s": 9_500, "checkpoint": {"bytes": 1, "write_gbps": 1.0}, "restart_s": 0}, 500),
+        ],
+    )
+    def test_what_it_has_not_saved_is_still_to_run(self, facts: Json, left: int | None) -> None:
+        """`old` runs since 1,000 and restarts in 300 s."""
+        (back,) = self.after(**facts).pending
+        assert back.expected_duration_s == left
+
+    def test_what_starts_ends(self) -> None:
+        leaving = [running("leaving", {"r0n0": 1}, phase="terminating", expected_end_s=9_100)]
+        pending = [gang("now", required="node", expected_duration_s=60), gang("later", expected_duration_s=60)]
+        pending += [gang("ever", gpus=0, request={"memory_mib": 1})]
+        round = snapshot(racks((8, 8)), pending, leaving, time_s=9_000)
+        after = apply(round, solve(round))
+        assert sorted((g.expected_end_s or 0) for g in after.running) == [0, 9_060, 9_160]
 
     def test_the_wire(self) -> None:
         after = self.after(checkpoint={"last_s": 2_000})
