@@ -31,7 +31,7 @@ def console(stderr: bool = False) -> Console:
 
 
 def show_plan(plan: Plan, everything: bool) -> None:
-    """Status, tiers, placements, who gives way, what tenants hold, who waits and why, warnings."""
+    """Status, tiers, placements, who gives way, what tenants hold, what is promised, who waits and why, warnings."""
     out = console()
     out.print(f"{plan.status}: {_counted(plan.placements, 'gang')} placed, {len(plan.blocked)} wait{_seconds(plan)}")
     tiers = [(t.name, str(t.value), str(t.bound), _gap(t), t.proof or "open") for t in plan.tiers]
@@ -56,6 +56,12 @@ def show_plan(plan: Plan, everything: bool) -> None:
         ]
         header = ["tenant", "dominant resource", ">share before", ">after"]
         _show(out, "Fairness", header, shares, len(plan.fairness))
+    promised = [
+        (b.gang, str(b.reservation.start_s), _nodes(b.reservation.nodes, None if everything else MAX_RANGES))
+        for b in plan.blocked
+        if b.reservation is not None
+    ]
+    _show(out, "Promised", ["gang", ">starts at s", "nodes"], promised)
     waiting = [(b.gang, b.reason, b.message) for b in plan.blocked[:most]]
     _show(out, "Blocked", ["gang", "reason", "message"], waiting, len(plan.blocked))
     for warning in plan.warnings:

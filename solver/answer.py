@@ -47,8 +47,8 @@ def answer(
     undecided = {j for j, how in admitted.decided.items() if how == "limit"}
     waits = starts_after(problem, assignment, preemption.victims)
     tiers = _tiers(problem, everyone, admitted, results, counts)
-    reasons = Reasons(problem)
     head = admitted.reservation
+    reasons = Reasons(problem, head)
     promise = {} if head is None else {head.gang: promised(problem, head, everyone)}
     proven = all(tier.proof for tier in tiers) and (head is None or head.proof is not None)
     return Plan(

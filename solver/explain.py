@@ -6,7 +6,7 @@ import numpy as np
 
 from gangfit.models import Blocked, Reason
 from gangfit.solver.problem import UNLIMITED, Problem
-from gangfit.solver.reservation import Promise
+from gangfit.solver.reservation import Promise, Reservation
 from gangfit.solver.rights import rights
 from gangfit.solver.space import Alone, members_per_node
 from gangfit.solver.victims import protected_until
@@ -22,8 +22,9 @@ _RULES: tuple[tuple[Reason, str], ...] = (
 class Reasons:
     """Why blocked gangs wait. What alike gangs share is counted once."""
 
-    def __init__(self, problem: Problem) -> None:
+    def __init__(self, problem: Problem, head: Reservation | None = None) -> None:
         self.problem = problem
+        self._head = head
         self._alone = Alone(problem)
         self._empty = Alone(problem.empty())
         self._order = problem.order()
@@ -42,6 +43,8 @@ class Reasons:
             self._counters[alike] = _counters(self.problem, gang)
         counters = self._counters[alike]
         message = _message(self.problem, gang, reason, counters)
+        if reason == "competing" and self._head is not None and self._head.hindered_by(gang):
+            message += f", {self.problem.gangs[self._head.gang].name!r} among them, promised for {self._head.start_s}"
         return Blocked(
             gang=self.problem.gangs[gang].name,
             reason=reason,

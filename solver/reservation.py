@@ -188,6 +188,11 @@ class Reservation:
     problem: Problem
     """The round with the instant as second columns."""
 
+    def hindered_by(self, gang: int) -> bool:
+        """Whether another gang, if it started now, would still hold its nodes at the instant."""
+        request = self.problem.request[gang]
+        return gang != self.gang and bool(request[len(request) // 2 :].any())
+
 
 Ask = Callable[[Problem], tuple[Answer, Literal["bound", "search"]]]
 """Whether the head fits into a round with second columns, with what settled it."""

@@ -148,7 +148,18 @@ class TestSolve:
 
     def test_nothing_of_it_where_nobody_gives_way(self, demo_file):
         text = gangfit("solve", demo_file).stdout
-        assert not any(word in text for word in ("Preemptions", "Fairness", "starts after"))
+        assert not any(word in text for word in ("Preemptions", "Fairness", "starts after", "Promised"))
+
+    def test_what_is_promised(self, tmp_path):
+        old = {"name": "old", "members": 1, "request": {"gpus": 8}, "placement": {"a1": 1}, "expected_end_s": 100}
+        big = {"name": "big", "members": 2, "request": {"gpus": 8}}
+        path = tmp_path / "ends.json"
+        document = {"nodes": [{"name": "a[1-2]", "gpus": 8}], "running": [old], "pending": [big]}
+        path.write_text(json.dumps(document))
+        rows = [" ".join(line.split()) for line in gangfit("solve", path).stdout.splitlines()]
+        assert "Promised" in rows
+        assert "gang starts at s nodes" in rows
+        assert "big 100 a[1-2]" in rows
 
     def test_nothing_but_the_plan_on_standard_output(self, contested_file):
         """Solvers that print banners of their own do so past Python's `sys.stdout`, so this asks a real process."""

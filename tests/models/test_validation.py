@@ -8,7 +8,7 @@ import pytest
 from hand_made import gang, node, racks, running, snapshot
 from pydantic import ValidationError
 
-from gangfit.models import MAX_NODES, Snapshot, overcommitted
+from gangfit.models import MAX_NODES, Policy, Snapshot, overcommitted
 from gangfit.models.validation import MAX_FAULTS
 from gangfit.solver import solve
 
