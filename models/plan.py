@@ -55,7 +55,8 @@ class Reservation(Frozen):
     """What is promised to the first gang that has to wait."""
 
     start_s: Moment
-    """The earliest instant at which it can start, as far as ends are known."""
+    """The earliest instant at which it can start, as far as ends are known. Gangs that are leaving count as gone, as
+    they do now; if one is still there then, the start waits for it (`starts_after_s`)."""
     nodes: dict[Name, Members]
     """Node → members. Until it starts the nodes may still change, the instant only to an earlier one."""
     proof: Literal["bound", "search"] | None

@@ -282,7 +282,7 @@ class _Loop:
         if not any(found.values()):
             found = {name: c.offer(gang, PLACES.values()) for name, c in self.candidates.items()}
         if not any(found.values()):
-            return False
+            return self._around_head(gang)
         for name, candidate in self.candidates.items():
             spread = found[name] or candidate.offer(gang, PLACES.values())
             if spread is not None:
@@ -291,6 +291,27 @@ class _Loop:
         for candidate in self.candidates.values():
             if gang not in candidate.assignment:
                 candidate.assignment, candidate.space = dict(host.assignment), host.space.copy()
+        return True
+
+    def _around_head(self, gang: int) -> bool:
+        """The same with the promised nodes changed: a candidate places the gang first, then the head again."""
+        if self.reservation is None:
+            return False
+        head, plans = self.reservation.gang, {}
+        for name, candidate in self.candidates.items():
+            rules = [candidate.place, *PLACES.values()]
+            candidate.space.take(head, candidate.assignment[head], -1)
+            spread = candidate.offer(gang, rules)
+            if spread is not None:
+                candidate.space.take(gang, spread)
+                promised = candidate.offer(head, rules)
+                if promised is not None:
+                    plans[name] = {**candidate.assignment, gang: spread, head: promised}
+                candidate.space.take(gang, spread, -1)
+            candidate.space.take(head, candidate.assignment[head])
+        if not plans:
+            return False
+        self._resume({name: plans.get(name, next(iter(plans.values()))) for name in self.candidates})
         return True
 
     def _alike(self, gang: int) -> bool:

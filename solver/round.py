@@ -136,7 +136,12 @@ class Row:
 
 
 def compare(snapshot: Snapshot, on_progress: Callable[[str], None] | None = None) -> list[Row]:
-    """The solver and every greedy strategy on one snapshot, the solver first. Greedy strategies preempt nobody."""
+    """The solver and every greedy strategy on one snapshot, the solver first.
+
+    Greedy strategies preempt nobody and promise nothing; so that the same gangs may start, nor does the solver promise.
+    """
+    policy = snapshot.policy.model_copy(update={"reservation": "never"})
+    snapshot = snapshot.model_copy(update={"policy": policy})
     started = time.perf_counter()
     plan = solve(snapshot, on_progress=on_progress)
     seconds = time.perf_counter() - started

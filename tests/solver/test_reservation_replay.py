@@ -9,6 +9,7 @@ from reserving import timed_contest, timed_round
 from gangfit.models import PendingGang, Plan, Snapshot
 from gangfit.solver import apply, check, solve
 from gangfit.solver.reservation import known_end_s
+from gangfit.solver.round import compare
 
 
 def promise(plan: Plan) -> tuple[str, int] | None:
@@ -116,3 +117,15 @@ class TestStarvation:
         start, promised, fillers = self.play("never")
         assert (start, promised) == (None, None)
         assert fillers >= 60
+
+
+def test_compared_strategies_promise_nothing() -> None:
+    """Nor does the solver beside them: the same gangs may start, and it is never worse."""
+    document = {
+        "nodes": [node("n0"), node("n1")],
+        "running": [running("old", {"n0": 1}, expected_end_s=100)],
+        "pending": [gang("big", 2), gang("small", submitted_s=1)],
+    }
+    rows = compare(Snapshot.model_validate(document))
+    assert rows[0].values["admission"] == 1
+    assert rows[0].vector == min(row.vector for row in rows)
