@@ -76,7 +76,7 @@ class Checkpoint(Frozen):
     """How a running gang saves its progress."""
 
     last_s: Instant | None = None
-    """Instant of the last complete checkpoint; null if there is none yet."""
+    """Instant of the last complete checkpoint, at most `time_s`; null if there is none yet."""
     interval_s: Annotated[int, Field(strict=True, ge=1, le=10**9)] | None = None
     """Seconds between checkpoints."""
     bytes: Annotated[int, Field(strict=True, ge=0, le=10**18)] | None = None
@@ -127,7 +127,7 @@ class PendingGang(Gang):
 
     preempted_s: Instant | None = None
     """Instant at which it last lost its nodes to another gang; for `policy.preemption.settle_s` after it the gang may
-    not preempt. Null: never."""
+    not preempt. At most `time_s`. Null: never."""
     expected_duration_s: Annotated[int, Field(strict=True, ge=1, le=10**9)] | None = None
     """How long it runs once it starts (a time limit, an estimate); null: unknown, it counts as never ending."""
 
@@ -138,7 +138,7 @@ class RunningGang(Gang):
     placement: dict[Name, Members]
     """Node name → members on it; sums to `members`."""
     started_s: Instant = 0
-    """Start instant, seconds since the epoch."""
+    """Start instant, seconds since the epoch, at most `time_s`."""
     phase: Literal["running", "terminating"] = "running"
     """terminating: already asked to stop; its space may be promised (`starts_after`), its share no longer counts."""
     expected_end_s: Ending | None = None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 MAX_NODES = 131_072
 """Most nodes of one snapshot, after hostlists are expanded."""
@@ -44,7 +44,16 @@ Seconds = Annotated[int, Field(strict=True, ge=0, le=10**9)]
 """A duration in seconds."""
 Labels = dict[Name, Annotated[str, Field(max_length=253)]]
 """Label key → value."""
-Resources = dict[Name, Amount]
+
+
+def _beside_built_in(resources: dict[str, int]) -> dict[str, int]:
+    for name in ("gpus", "cpu_milli", "memory_mib"):
+        if name in resources:
+            raise ValueError(f"resource {name!r} is a field of its own, beside `resources`; other names are allowed")
+    return resources
+
+
+Resources = Annotated[dict[Name, Amount], AfterValidator(_beside_built_in)]
 """Extended resource name → integer amount."""
 
 

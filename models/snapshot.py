@@ -9,7 +9,8 @@ from contextlib import contextmanager
 from functools import cached_property
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, JsonValue, field_validator, model_validator
+from pydantic import AfterValidator, Field, JsonValue, field_validator, model_validator
+from pydantic_core import PydanticKnownError
 
 from gangfit.models.gang import PendingGang, RunningGang
 from gangfit.models.hostlist import expand
@@ -83,7 +84,7 @@ class Used(Frozen):
     memory_mib: MemoryMib = 0
     """MiB taken."""
     resources: Resources = empty()
-    """Other named resources taken."""
+    """Other named resources taken; some node has them."""
 
 
 _NOTHING = Used()
@@ -105,7 +106,7 @@ class Node(Frozen):
     memory_mib: MemoryMib | None = None
     """Allocatable memory in MiB; null: not limited."""
     resources: Resources = empty()
-    """Any other named integer resource; what isn't named is 0."""
+    """Any other named integer resource (not gpus, cpu_milli, memory_mib); what isn't named is 0."""
     gpu_model: Name | None = None
     """For example `H100`."""
     labels: Labels = empty()
@@ -128,7 +129,7 @@ class Share(Frozen):
     memory_mib: Amount | None = None
     """MiB."""
     resources: Resources = {}
-    """Any other named resource."""
+    """Any other named resource that some node has."""
 
 
 class Tenant(Frozen):
@@ -147,6 +148,13 @@ class Tenant(Frozen):
     """Parent tenant; null: a root."""
 
 
+def _at_least_one(nodes: tuple[Node, ...]) -> tuple[Node, ...]:
+    """As `min_length=1`, which would count a faulty node as none and so make two faults of one."""
+    if not nodes:
+        raise PydanticKnownError("too_short", {"field_type": "Tuple", "min_length": 1, "actual_length": 0})
+    return nodes
+
+
 class Snapshot(Frozen):
     """One round's input. Wrong input is an error that names field, value and limit; nothing is dropped."""
 
@@ -154,7 +162,11 @@ class Snapshot(Frozen):
     """The instant of the snapshot, seconds since the epoch."""
     topology: Topology = Topology()
     """Levels of the tree."""
-    nodes: Annotated[tuple[Node, ...], Field(min_length=1, max_length=MAX_NODES)]
+    nodes: Annotated[
+        tuple[Node, ...],
+        Field(max_length=MAX_NODES, json_schema_extra={"minItems": 1}),
+        AfterValidator(_at_least_one),
+    ]
     """The nodes; hostlists are expanded."""
     tenants: Annotated[tuple[Tenant, ...], Field(max_length=MAX_GANGS)] = ()
     """Declared tenants; `default` exists without being declared."""

@@ -48,6 +48,8 @@ def validate_snapshot(snapshot: Snapshot) -> None:
     _gangs(snapshot, faults)
     _placements(snapshot, names, faults)
     _demand(snapshot, faults)
+    _instants(snapshot, faults)
+    _resources(snapshot, faults)
     faults.raise_if_any()
     if snapshot.policy.overcommit == "reject":
         _overcommit(snapshot, names, faults)
@@ -203,6 +205,44 @@ def _demand(snapshot: Snapshot, faults: _Faults) -> None:
         if amount >= MAX_DEMAND:
             message = f"the gangs ask {amount} of {resource} in all; the limit is {MAX_DEMAND - 1}"
             faults.add(("pending",), amount, message)
+
+
+def _instants(snapshot: Snapshot, faults: _Faults) -> None:
+    """What has happened has happened by `time_s`."""
+    for i, running in enumerate(snapshot.running):
+        _past(snapshot, faults, ("running", i, "started_s"), running.started_s)
+    for i, pending in enumerate(snapshot.pending):
+        _past(snapshot, faults, ("pending", i, "preempted_s"), pending.preempted_s)
+    groups: tuple[tuple[str, tuple[Gang, ...]], ...] = (("running", snapshot.running), ("pending", snapshot.pending))
+    for group, gangs in groups:
+        for i, gang in enumerate(gangs):
+            if gang.checkpoint is not None:
+                _past(snapshot, faults, (group, i, "checkpoint", "last_s"), gang.checkpoint.last_s)
+
+
+def _past(snapshot: Snapshot, faults: _Faults, at: Location, instant: int | None) -> None:
+    if instant is not None and instant > snapshot.time_s:
+        faults.add(
+            at, instant, f"{at[-1]} is {instant}, after time_s {snapshot.time_s}; {snapshot.time_s} is the latest"
+        )
+
+
+def _resources(snapshot: Snapshot, faults: _Faults) -> None:
+    """Quotas, limits and `used` name resources that some node has; else they would have no effect."""
+    known = {name for node in snapshot.nodes for name in node.resources}
+
+    def unknown(at: Location, of: str, resources: dict[str, int]) -> None:
+        for name in resources.keys() - known:
+            message = f"{of} names resource {name!r}, which no node has; known: {_listed(sorted(known))}"
+            faults.add((*at, "resources", name), resources[name], message)
+
+    for i, tenant in enumerate(snapshot.tenants):
+        for field, share in (("quota", tenant.quota), ("limit", tenant.limit)):
+            if share is not None:
+                unknown(("tenants", i, field), f"{field} of tenant {tenant.name!r}", share.resources)
+    for i, node in enumerate(snapshot.nodes):
+        if node.used.resources:
+            unknown(("nodes", i, "used"), f"used of node {node.name!r}", node.used.resources)
 
 
 def _placements(snapshot: Snapshot, names: dict[str, int], faults: _Faults) -> None:

@@ -16,10 +16,15 @@ Fault = tuple[str, Any, str]
 """Location, value, message."""
 
 
-def faults(nodes: list[dict[str, Any]], pending: list[dict[str, Any]] | None = None, **facts: Any) -> list[Fault]:
+def faults(
+    nodes: list[dict[str, Any]],
+    pending: list[dict[str, Any]] | None = None,
+    running: list[dict[str, Any]] | None = None,
+    **facts: Any,
+) -> list[Fault]:
     """Faults of a round; with a level `rack`, unless said otherwise."""
     with pytest.raises(ValidationError) as caught:
-        snapshot(nodes, pending or [], **facts)
+        snapshot(nodes, pending or [], running, **facts)
     return [(".".join(map(str, fault["loc"])), fault["input"], fault["msg"]) for fault in caught.value.errors()]
 
 
@@ -159,6 +164,61 @@ class TestGangs:
         assert "unknown node 'n[1-2]'" in fault[2]
 
 
+class TestInstants:
+    """What has happened has happened by `time_s`."""
+
+    @pytest.mark.parametrize(
+        ("facts", "at", "field"),
+        [
+            ({"running": [running("x", {"a": 1}, started_s=101)]}, "running.0.started_s", "started_s"),
+            (
+                {"running": [running("x", {"a": 1}, checkpoint={"last_s": 101})]},
+                "running.0.checkpoint.last_s",
+                "last_s",
+            ),
+            ({"pending": [gang("x", checkpoint={"last_s": 101})]}, "pending.0.checkpoint.last_s", "last_s"),
+            ({"pending": [gang("x", preempted_s=101)]}, "pending.0.preempted_s", "preempted_s"),
+        ],
+    )
+    def test_none_is_later(self, facts: dict[str, Any], at: str, field: str) -> None:
+        message = f"{field} is 101, after time_s 100; 100 is the latest"
+        assert faults(NODES, **facts, time_s=100) == [(at, 101, message)]
+        snapshot(NODES, facts.get("pending", []), facts.get("running"), time_s=101)
+
+    def test_submission_and_end_may_be(self) -> None:
+        leaving = running("x", {"a": 1}, phase="terminating", expected_end_s=200)
+        snapshot(NODES, [gang("g", submitted_s=200)], [leaving], time_s=100)
+
+
+class TestResources:
+    @pytest.mark.parametrize("field", ["quota", "limit"])
+    def test_quotas_and_limits_name_what_some_node_has(self, field: str) -> None:
+        tenant = {"name": "t", field: {"gpus": 1, "resources": {"rdma": 1, "tpu": 2}}}
+        nodes = [*NODES, node("c", "r", resources={"rdma": 0})]
+        message = f"{field} of tenant 't' names resource 'tpu', which no node has; known: 'rdma'"
+        assert faults(nodes, tenants=[tenant]) == [(f"tenants.0.{field}.resources.tpu", 2, message)]
+
+    @pytest.mark.parametrize("overcommit", ["reject", "clamp"])
+    def test_used_too(self, overcommit: str) -> None:
+        nodes = [node("a", "r", used={"resources": {"tpu": 0}})]
+        message = "used of node 'a' names resource 'tpu', which no node has; known: none"
+        found = faults(nodes, policy={"overcommit": overcommit})
+        assert found == [("nodes.0.used.resources.tpu", 0, message)]
+
+    @pytest.mark.parametrize("name", ["gpus", "cpu_milli", "memory_mib"])
+    def test_built_in_names_are_fields(self, name: str) -> None:
+        for found in (
+            faults([node("a", "r", resources={name: 1})]),
+            faults([node("a", "r", used={"resources": {name: 1}})]),
+            faults(NODES, [gang("g", request={"resources": {name: 1}})]),
+            faults(NODES, tenants=[{"name": "t", "limit": {"resources": {name: 1}}}]),
+        ):
+            ((at, value, message),) = found
+            assert at.endswith("resources")
+            assert value == {name: 1}
+            assert f"resource {name!r} is a field of its own" in message
+
+
 class TestOvercommit:
     over = [running("old", {"r0n0": 1}, 5), running("more", {"r0n0": 1}, 2)]
 
@@ -179,9 +239,11 @@ class TestOvercommit:
         ],
     )
     def test_of_every_resource(self, facts: dict[str, Any], resource: str, taken: int, limit: int) -> None:
-        (fault,) = faults([node("n", "r", **facts)])
+        (fault,) = faults([node("n", "r", **facts), node("m", "r", resources={"x": 9})])
         assert f"take {taken} of {resource}, it has {limit}" in fault[2]
-        clamped = snapshot([node("n", "r", **facts)], [], policy={"overcommit": "clamp"})
+        clamped = snapshot(
+            [node("n", "r", **facts), node("m", "r", resources={"x": 9})], [], policy={"overcommit": "clamp"}
+        )
         assert overcommitted(clamped, {"n": 0}) == [("n", resource, taken, limit)]
 
     def test_exactly_full_is_fine(self) -> None:

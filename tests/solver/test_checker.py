@@ -277,7 +277,7 @@ ask("too many GPUs", "node_capacity considered_order", "tiny", request={"gpus": 
 ask("too much CPU", "node_capacity", "solo", request={"gpus": 8, "cpu_milli": 64_001})
 ask("too much memory", "node_capacity", "solo", request={"gpus": 8, "memory_mib": 1_001})
 ask("too much of a named resource", "node_capacity", "solo", request={"gpus": 8, "resources": {"nic": 5}})
-ask("named resource that no node has", "node_capacity", "solo", request={"gpus": 8, "resources": {"gpus": 1}})
+ask("named resource that no node has", "node_capacity", "solo", request={"gpus": 8, "resources": {"tpu": 1}})
 
 # reasons
 for _wrong in ("capacity", "topology", "selector", "taint", "gpu_model", "competing"):
