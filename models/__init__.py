@@ -20,6 +20,7 @@ from gangfit.models.plan import (
     Stats,
     Tier,
     TierValue,
+    Turn,
     Violation,
 )
 from gangfit.models.policy import Policy, PreemptionPolicy
@@ -43,6 +44,6 @@ __all__ = [
     "Blocked", "CheckReport", "Checkpoint", "Considered", "Drain", "Fairness", "Gang", "GangTopology", "Intact",
     "Level", "LeximinShare", "Node", "PendingGang", "Placement", "Plan", "Policy", "Preemption", "PreemptionPolicy",
     "Quality", "Reason", "Request", "Reservation", "Rule", "RunningGang", "Share", "Snapshot", "Stats", "Taint",
-    "Tenant", "Tier", "TierValue", "Toleration", "Topology", "Used", "Violation",
+    "Tenant", "Tier", "TierValue", "Toleration", "Topology", "Turn", "Used", "Violation",
     "amounts", "expand", "overcommitted",
 ]  # fmt: skip

@@ -15,6 +15,10 @@ Reason = Literal[
 """Why a gang waits. Closed list."""
 
 
+Group = Literal["within", "below", "surplus"]
+"""Class of a tenant that offers a gang."""
+
+
 class Tier(Frozen):
     """One tier of the lexicographic objective, on the plan that this answer carries."""
 
@@ -83,6 +87,17 @@ class Blocked(Frozen):
     """Its promised start, if it is the one gang that has one."""
 
 
+class Turn(Frozen):
+    """What decided between one tenant and its siblings."""
+
+    tenant: Name
+    """Tenant name."""
+    group: Group
+    """Its class: within quota after the start, still below quota, or surplus."""
+    share: float
+    """Its weighted dominant share; weight 0: without the weight."""
+
+
 class Considered(Frozen):
     """One step of admission, in order."""
 
@@ -90,10 +105,12 @@ class Considered(Frozen):
     """Gang name."""
     admitted: bool
     """Whether it starts."""
-    group: Literal["within", "below", "surplus"] = "within"
+    group: Group = "within"
     """Its tenant's class at its turn: within quota after the start, still below quota, or surplus."""
     share: float = 0.0
-    """Dominant share of its tenant at its turn, without the weight."""
+    """Weighted dominant share of its tenant at its turn, compared inside a class; weight 0: without the weight."""
+    above: tuple[Turn, ...] = ()
+    """The same of the tenants above it, root first: what decided at each level of the tree."""
     decided_by: Literal["greedy", "bound", "search", "limit"]
     """greedy: a packing was found; bound: a count rules it out; search: CP-SAT; limit: time ran out."""
     reserved_s: Moment | None = None

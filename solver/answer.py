@@ -16,6 +16,7 @@ from gangfit.models import (
     Quality,
     Stats,
     Tier,
+    Turn,
 )
 from gangfit.solver.admission import Admission
 from gangfit.solver.arrays import IntArray
@@ -72,11 +73,15 @@ def answer(
 
 def _step(problem: Problem, step: Step, starts: bool, admitted: Admission) -> Considered:
     head = admitted.reservation
+    *above, own = step.turns
     return Considered(
         gang=problem.gangs[step.gang].name,
         admitted=starts,
-        group=step.group,
-        share=float(step.share),
+        group=own.group,
+        share=float(own.share),
+        above=tuple(
+            Turn(tenant=problem.tenants.names[turn.tenant], group=turn.group, share=float(turn.share)) for turn in above
+        ),
         decided_by=admitted.decided[step.gang],
         reserved_s=head.start_s if head is not None and head.gang == step.gang else None,
     )

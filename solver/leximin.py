@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
+from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -138,28 +139,32 @@ class _Leximin:
     def _fill(self, place: Place) -> Assignment:
         """Smallest weighted share first; a tenant's gang that finds no room keeps those of lower priority out."""
         problem, order, space = self.problem, self.problem.order(), Space(self.problem)
-        weight = problem.tenants.weight
+        weight, use = problem.tenants.weight, problem.tenants.use.copy()
         queues: dict[int, list[int]] = {}
         for j in reversed(self.gangs):
             queues.setdefault(int(problem.tenant_of[j]), []).append(j)
+
+        def offer(t: int) -> tuple[bool, Fraction, int]:
+            return weight[t] == 0, problem.tenants.dominant(t, use)[1] / (weight[t] or 1), queues[t][-1]
+
+        heap = [offer(t) for t in queues]
+        heapify(heap)
         chosen: Assignment = {}
-        while queues:
-            keys = {
-                t: (weight[t] == 0, problem.tenants.dominant(t, order.use)[1] / (weight[t] or 1), queue[-1])
-                for t, queue in queues.items()
-            }
-            tenant = min(keys, key=keys.__getitem__)
-            gang = queues[tenant].pop()
+        while heap:
+            gang = heappop(heap)[-1]
+            tenant = int(problem.tenant_of[gang])
+            queues[tenant].pop()
             spread = place_one(problem, space, place, gang) if order.within_limit(gang) else None
             if spread is not None:
                 chosen[gang] = spread
                 space.take(gang, spread)
                 order.add(gang)
+                use[tenant] += problem.total[gang]
             else:
                 lowest = problem.gangs[gang].priority
                 queues[tenant] = [j for j in queues[tenant] if problem.gangs[j].priority == lowest]
-            if not queues[tenant]:
-                del queues[tenant]
+            if queues[tenant]:
+                heappush(heap, offer(tenant))
         return chosen
 
     # ---- the vector

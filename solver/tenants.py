@@ -109,16 +109,22 @@ def encode_tenants(snapshot: Snapshot, resources: Sequence[str], capacity: IntAr
 
 
 @dataclass(frozen=True)
+class Turn:
+    """What decided between a tenant and its siblings."""
+
+    tenant: int
+    group: Class
+    share: Fraction
+    """Weighted dominant share; without the weight where that is 0."""
+
+
+@dataclass(frozen=True)
 class Step:
     """One gang's turn, with what decided it."""
 
     gang: int
-    group: Class
-    """Class of its tenant at the time."""
-    resource: int
-    """Dominant resource of its tenant, −1 if it held nothing."""
-    share: Fraction
-    """Dominant share of its tenant, without the weight."""
+    turns: tuple[Turn, ...]
+    """What decided at every level of the tree: the tenant and all above it, root first."""
 
 
 Key = tuple[int, int, int, Fraction, int]
@@ -155,9 +161,13 @@ class Order:
 
     def step(self, gang: int) -> Step:
         """What decided a gang's turn."""
-        tenant = int(self._tenant_of[gang])
-        resource, share = self.tenants.dominant(tenant, self.use)
-        return Step(gang, CLASSES[self._class(tenant, gang)], resource, share)
+        chain = self.tenants.chain(int(self._tenant_of[gang]))
+        turns = tuple(Turn(t, CLASSES[self._class(t, gang)], self._share(t)) for t in reversed(chain))
+        return Step(gang, turns)
+
+    def _share(self, tenant: int) -> Fraction:
+        """Weighted dominant share; without the weight where that is 0."""
+        return self.tenants.dominant(tenant, self.use)[1] / (self.tenants.weight[tenant] or 1)
 
     def within_limit(self, gang: int, gone: IntArray | None = None) -> bool:
         """Whether the tenant, and all above it, stay within their limits if the gang starts.
@@ -201,9 +211,8 @@ class Order:
         if gang is None:
             self._offer[tenant] = None
             return
-        weight = self.tenants.weight[tenant]
-        share = self.tenants.dominant(tenant, self.use)[1]
-        key = (self._priority[gang], self._class(tenant, gang), int(weight == 0), share / (weight or 1), gang)
+        weightless = int(self.tenants.weight[tenant] == 0)
+        key = (self._priority[gang], self._class(tenant, gang), weightless, self._share(tenant), gang)
         self._offer[tenant] = key, gang
 
     def _class(self, tenant: int, gang: int) -> int:

@@ -21,8 +21,8 @@ class Turn(NamedTuple):
     """One step of admission as it has to be."""
 
     rank: int
-    group: int
-    share: Fraction
+    decided: list[tuple[str, int, Fraction]]
+    """(tenant, class, weighted share) of the gang's tenant and all above it, root first."""
 
 
 def considered_order(case: Case) -> Iterator[Violation]:
@@ -50,10 +50,24 @@ def _untrue(case: Case, entry: Considered, turn: Turn, late: bool) -> Iterator[s
     placed = bool(case.admitted[turn.rank]) and (late or turn.rank not in case.late)
     if entry.admitted != placed:
         yield f"has admitted {entry.admitted}, it is {'placed' if placed else 'not placed'}"
-    if entry.group != GROUPS[turn.group]:
-        yield f"has group {entry.group!r}, recomputed {GROUPS[turn.group]!r}"
-    if abs(entry.share - float(turn.share)) > TOLERANCE:
-        yield f"has share {entry.share}, recomputed {float(turn.share)}"
+    *above, (_, group, share) = turn.decided
+    yield from _wrong(entry.group, entry.share, group, share)
+    known = [tenant for tenant, _, _ in above]
+    if not entry.above:
+        return
+    if [stated.tenant for stated in entry.above] != known:
+        yield f"has tenants {[stated.tenant for stated in entry.above]} above its own, they are {known}"
+        return
+    for stated, (tenant, group, share) in zip(entry.above, above, strict=True):
+        for message in _wrong(stated.group, stated.share, group, share):
+            yield f"{message}, of tenant {tenant!r} above its own"
+
+
+def _wrong(stated: str, stated_share: float, group: int, share: Fraction) -> Iterator[str]:
+    if stated != GROUPS[group]:
+        yield f"has group {stated!r}, recomputed {GROUPS[group]!r}"
+    if abs(stated_share - float(share)) > TOLERANCE:
+        yield f"has share {stated_share}, recomputed {float(share)}"
 
 
 def considered(case: Case) -> Iterator[Turn]:
@@ -97,8 +111,7 @@ class _Filling:
         rank = best[0][-1]
         gang = self._case.cluster.pending[rank]
         tenant = self._tenancy.index[gang.tenant]
-        held = self._use.held[tenant]
-        turn = Turn(rank, self._tenancy.group(tenant, held, self._asked[rank]), self._tenancy.dominant(held))
+        turn = self._turn(rank)
         self._queue[tenant].popleft()
         if self._case.admitted[rank] and rank not in self._case.late:
             self._use.add(gang)
@@ -108,11 +121,18 @@ class _Filling:
     def again(self, rank: int) -> Turn:
         """The second turn of a gang that starts then."""
         gang = self._case.cluster.pending[rank]
-        tenant = self._tenancy.index[gang.tenant]
-        held = self._use.held[tenant]
-        turn = Turn(rank, self._tenancy.group(tenant, held, self._asked[rank]), self._tenancy.dominant(held))
+        turn = self._turn(rank)
         self._use.add(gang)
         return turn
+
+    def _turn(self, rank: int) -> Turn:
+        tenancy = self._tenancy
+        decided = []
+        for tenant in reversed(tenancy.chain(self._case.cluster.pending[rank])):
+            held, weight = self._use.held[tenant], tenancy.weights[tenant] or 1
+            group = tenancy.group(tenant, held, self._asked[rank])
+            decided.append((tenancy.names[tenant], group, tenancy.dominant(held) / weight))
+        return Turn(rank, decided)
 
     def _offer(self, leaf: int) -> None:
         """Renew the offers of a tenant and of all above it."""

@@ -304,13 +304,16 @@ class Round:
 
     # ---- admission and optimum
 
-    def turns(self, admits: set[str]) -> list[tuple[str, int, Fraction]]:
-        """(gang, class, share) in considered order, if these gangs are admitted."""
+    def turns(self, admits: set[str]) -> list[tuple[str, list[tuple[str, int, Fraction]]]]:
+        """Gangs in considered order, if these are admitted; each with (tenant, class, weighted share), root first."""
         left, admitted, result = set(self.pending), (), []
         while (name := self.next_gang(left, admitted)) is not None:
             gang = self.pending[name]
-            group, share = self.group(gang.tenant, gang, admitted), self.share(gang.tenant, admitted)
-            result.append((name, group, share))
+            decided = [
+                (t, self.group(t, gang, admitted), self.share(t, admitted) / (self.tenants[t].weight or 1))
+                for t in reversed(self.above(gang.tenant))
+            ]
+            result.append((name, decided))
             left.remove(name)
             admitted = (*admitted, name) if name in admits else admitted
         return result

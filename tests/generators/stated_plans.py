@@ -12,6 +12,7 @@ from gangfit.models import Plan, Snapshot
 from gangfit.solver.checker import check
 
 Json = dict[str, Any]
+GROUPS = ("within", "below", "surplus")
 Placements = dict[str, dict[str, int]]
 Damage = Callable[[Json, Json], object]
 """Changes the snapshot's and the plan's dictionaries in place."""
@@ -25,7 +26,7 @@ def full_plan(data: Json, placements: Placements, reasons: dict[str, str], bound
     snapshot = Snapshot.model_validate(data)
     exact = Round(snapshot)
     turns = exact.turns(set(placements))
-    gangs = [exact.pending[name] for name, _, _ in turns]
+    gangs = [exact.pending[name] for name, _ in turns]
     placed = [gang for gang in gangs if gang.name in placements]
     levels = level_names(snapshot)
     weights = dict(zip(levels, snapshot.topology.weights(), strict=True))
@@ -65,11 +66,12 @@ def full_plan(data: Json, placements: Placements, reasons: dict[str, str], bound
             {
                 "gang": name,
                 "admitted": name in placements,
-                "group": ("within", "below", "surplus")[group],
-                "share": float(share),
+                "group": GROUPS[decided[-1][1]],
+                "share": float(decided[-1][2]),
+                "above": [{"tenant": t, "group": GROUPS[g], "share": float(s)} for t, g, s in decided[:-1]],
                 "decided_by": "limit" if reasons.get(name) == "undecided" else "search",
             }
-            for name, group, share in turns
+            for name, decided in turns
         ],
         "quality": quality,
         "fragmentation": [

@@ -110,16 +110,14 @@ class TestAgainstNaive:
             snapshot = contested_round(seed, pending=8)
             names = sorted(gang.name for gang in snapshot.pending)
             admits = set(random.Random(seed).sample(names, len(names) // 2))
-            steps = [
-                {
-                    "gang": name,
-                    "admitted": name in admits,
-                    "group": ("within", "below", "surplus")[group],
-                    "share": float(share),
-                    "decided_by": "search",
-                }
-                for name, group, share in Round(snapshot).turns(admits)
-            ]
+            steps = []
+            for name, decided in Round(snapshot).turns(admits):
+                *above, own = [
+                    {"tenant": tenant, "group": ("within", "below", "surplus")[group], "share": float(share)}
+                    for tenant, group, share in decided
+                ]
+                step = {"gang": name, "admitted": name in admits, "decided_by": "search", "above": above}
+                steps.append({**step, "group": own["group"], "share": own["share"]})
             plan = Plan.model_validate({**bare({name: {} for name in admits}), "considered": steps})
             found = [one for one in check(snapshot, plan).violations if one.rule == "considered_order"]
             assert found == [], seed

@@ -288,9 +288,9 @@ class TestVictims:
         steps = [(step["gang"], step["group"], step["share"]) for step in court_plan()["considered"]]
         assert steps == [
             ("take", "within", 0.0),
-            ("keen", "within", 0.25),
+            ("keen", "within", 0.125),
             ("late", "within", 0.0),
-            ("prot", "surplus", 0.375),
+            ("prot", "surplus", 0.1875),
             ("boss", "surplus", 0.125),
             ("comp", "surplus", 0.125),
             ("capped", "surplus", 0.25),

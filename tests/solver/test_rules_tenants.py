@@ -92,7 +92,23 @@ class TestConsideredOrder:
             [running("old", {"r0n0": 1}, tenant="a1")],
             tenants=[{"name": "a"}, {"name": "a1", "parent": "a"}, {"name": "a2", "parent": "a"}, {"name": "b"}],
         )
-        assert [step.gang for step in solve(round).considered] == ["y", "x"]
+        answer = solve(round)
+        assert [step.gang for step in answer.considered] == ["y", "x"]
+        first, second = answer.considered
+        assert (first.share, first.above) == (0.0, ())
+        assert (second.share, [(turn.tenant, turn.share) for turn in second.above]) == (0.0, [("a", 8 / 24)])
+        for above in ({"share": 0.5}, {"group": "surplus"}, {"tenant": "b"}):
+            entry = second.model_copy(update={"above": (second.above[0].model_copy(update=above),)})
+            assert "considered_order" in rules_broken_by(
+                round, answer.model_copy(update={"considered": (first, entry)})
+            )
+        for left_out in (answer.considered[0], second.model_copy(update={"above": ()})):
+            own = answer.model_copy(update={"considered": (first, left_out)})
+            assert ("considered_order" in rules_broken_by(round, own)) == (left_out is first)
+
+    def test_the_weighted_share_is_stated(self) -> None:
+        answer = solve(self.KEYS["weighted share"][0])
+        assert [step.share for step in answer.considered] == [16 / 40 / 3, 8 / 40]
 
     @pytest.mark.parametrize("key", ["class", "weight 0", "weighted share"])
     def test_the_model_has_it(self, monkeypatch: pytest.MonkeyPatch, key: str) -> None:
