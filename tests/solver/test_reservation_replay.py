@@ -71,7 +71,10 @@ class TestPromises:
 
 
 class TestStarvation:
-    """16 nodes, always busy with one-node jobs that end one by one and are replaced at once; a gang wants all 16."""
+    """16 nodes, always busy with one-node jobs that end one by one and are replaced at once; a gang wants all 16.
+
+    KAI-Scheduler#1969, volcano#13, #947, #748, kueue#8309.
+    """
 
     NODES = 16
     HORIZON = 4_000
