@@ -1,4 +1,4 @@
-"""The command line: solve, check, compare, apply, serve, version."""
+"""The command line: solve, check, compare, apply, defragment, serve, warmup, version."""
 
 from __future__ import annotations
 
@@ -83,6 +83,10 @@ def solve(
     preemption: Annotated[
         bool, typer.Option("--preemption/--no-preemption", help="Never preempt, whatever policy.preemption says.")
     ] = True,
+    moves: Annotated[
+        bool | None,
+        typer.Option("--moves/--no-moves", help="Whether running gangs may move, in place of policy.moves.mode."),
+    ] = None,
     deterministic: Annotated[
         bool | None,
         typer.Option(
@@ -103,6 +107,8 @@ def solve(
         }
         if not preemption:
             overrides["preemption"] = PreemptionPolicy(within="never", across="never")
+        if moves is not None:
+            overrides["moves"] = {**snapshot.policy.moves.model_dump(), "mode": "allowed" if moves else "never"}
         snapshot = _with_policy(snapshot, overrides)
         from gangfit.solver import solve as solve_snapshot
 
@@ -174,6 +180,34 @@ def apply(snapshot_file: SnapshotFile, plan_file: PlanFile, output: Output = Non
         if output is not None:
             write(content, output)
         write(content)
+
+
+@app.command()
+def defragment(
+    snapshot_file: SnapshotFile,
+    level: Annotated[str, typer.Option(help="Level of the domains: one of the snapshot's, or node.")],
+    domains: Annotated[int, typer.Option(help="Domains to be empty, those that are already included.")] = 1,
+    as_json: AsJson = False,
+    everything: Everything = False,
+) -> None:
+    """Find the fewest running gangs to move so that whole domains are empty. Exit 1 if that can't be done."""
+    with _clear_errors():
+        snapshot = load(snapshot_file, documents.snapshot)
+        with refusals("options"):
+            wanted = {"snapshot": snapshot, "level": level, "domains": domains}
+            request = documents.validate(documents.DefragmentRequest, wanted)
+        from gangfit.solver import defragment as defragment_snapshot
+
+        with _progress() as on_progress:
+            answer = defragment_snapshot(request.snapshot, request.level, request.domains, on_progress=on_progress)
+        if as_json:
+            write(documents.dump(answer))
+        else:
+            from gangfit.api.tables import show_defragmentation
+
+            show_defragmentation(answer, everything)
+    if answer.status in ("impossible", "undecided"):
+        raise typer.Exit(1)
 
 
 @app.command()

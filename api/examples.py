@@ -125,3 +125,58 @@ PROBLEM: dict[str, Any] = {
     ],
 }
 """An error that names its field."""
+
+DEFRAGMENT: dict[str, Any] = {
+    "snapshot": {
+        "time_s": 1_700_003_600,
+        "topology": {"levels": [{"name": "rack"}]},
+        "nodes": [{"name": "r1-[1-2]", "path": ["r1"], "gpus": 8}, {"name": "r2-[1-2]", "path": ["r2"], "gpus": 8}],
+        "running": [
+            {
+                "name": name,
+                "members": 1,
+                "request": {"gpus": 4},
+                "placement": {node: 1},
+                "started_s": 1_700_000_000,
+            }
+            for name, node in (("sweep", "r1-1"), ("eval", "r2-1"), ("notebook", "r2-2"))
+        ],
+    },
+    "level": "rack",
+    "domains": 1,
+}
+"""Two racks with small gangs in both; one rack is to be empty."""
+
+DEFRAGMENTATION: dict[str, Any] = {
+    "status": "optimal",
+    "level": "rack",
+    "wanted": 1,
+    "candidates": 2,
+    "intact_before": 0,
+    "domains": [["r1"]],
+    "tiers": [
+        {"name": "moved", "sense": "min", "value": 1, "bound": 1, "gap": 0.0, "proof": "search"},
+        {"name": "moved_members", "sense": "min", "value": 1, "bound": 1, "gap": 0.0, "proof": "search"},
+    ],
+    "moves": [
+        {
+            "gang": "sweep",
+            "for": None,
+            "roles": {"members": {"r2-2": 1}},
+            "drain": {
+                "stop_s": 1700003600,
+                "saved_by_s": None,
+                "kill_s": 1700003900,
+                "resume_from_s": None,
+                "lost_gpu_s": 15600,
+            },
+            "starts_after_s": 1700003900,
+        }
+    ],
+    "transitions": [
+        {"at_s": 1700003900, "action": "stop", "gang": "sweep"},
+        {"at_s": 1700003900, "action": "start", "gang": "sweep"},
+    ],
+    "time_s": 1700003600,
+}
+"""The answer to `DEFRAGMENT`."""

@@ -10,10 +10,10 @@ from pydantic import BaseModel, ConfigDict
 from pydantic.json_schema import JsonSchemaMode, models_json_schema
 
 from gangfit.api import examples
-from gangfit.api.documents import CheckRequest
+from gangfit.api.documents import CheckRequest, DefragmentRequest
 from gangfit.api.faults import Scalar
 from gangfit.api.problems import MEDIA_TYPE
-from gangfit.models import CheckReport, Plan, Snapshot
+from gangfit.models import CheckReport, Defragmentation, Plan, Snapshot
 
 Json = dict[str, Any]
 
@@ -55,8 +55,10 @@ class ProblemDocument(BaseModel):
 _MODELS: list[tuple[type[BaseModel], JsonSchemaMode]] = [
     (Snapshot, "validation"),
     (CheckRequest, "validation"),
+    (DefragmentRequest, "validation"),
     (Plan, "serialization"),
     (CheckReport, "serialization"),
+    (Defragmentation, "serialization"),
     (ProblemDocument, "serialization"),
 ]
 _REFERENCES, _DEFINITIONS = models_json_schema(_MODELS, ref_template="#/components/schemas/{model}")

@@ -1,4 +1,4 @@
-"""The four endpoints under /v1."""
+"""The five endpoints under /v1."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from pydantic import BaseModel, ConfigDict
 
 from gangfit.api import examples, worker
 from gangfit.api.body import read_body
-from gangfit.api.documents import CheckRequest
+from gangfit.api.documents import CheckRequest, DefragmentRequest
 from gangfit.api.openapi import answers, takes
 from gangfit.api.pool import Job, Pool
 from gangfit.api.problems import busy
 from gangfit.api.settings import Settings
 from gangfit.api.versions import Versions, versions
-from gangfit.models import CheckReport, Plan, Snapshot
+from gangfit.models import CheckReport, Defragmentation, Plan, Snapshot
 
 
 class SolveWorker(Protocol):
@@ -79,6 +79,18 @@ def router(pool: Pool, settings: Settings, solve_worker: SolveWorker) -> APIRout
     async def check(request: Request) -> Response:
         """Check any plan against its snapshot. Violations are an answer, not an error."""
         job = partial(worker.check, await body_of(request))
+        return _json(await pool.run(job, lambda reason: job))
+
+    @routes.post(
+        "/defragment",
+        summary="Which moves empty whole domains?",
+        response_class=Response,
+        openapi_extra=takes(DefragmentRequest, one_rack=examples.DEFRAGMENT),
+        responses=answers(Defragmentation, "Domains, moves, and how few are possible.", examples.DEFRAGMENTATION),
+    )
+    async def defragment(request: Request) -> Response:
+        """The fewest moves that leave so many domains of a level empty. Impossible is an answer, not an error."""
+        job = partial(worker.defragment, await body_of(request))
         return _json(await pool.run(job, lambda reason: job))
 
     @routes.get("/health", summary="Is it up?")

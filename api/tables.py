@@ -12,7 +12,7 @@ from rich.console import Console, JustifyMethod
 from rich.table import Table
 
 from gangfit.api.fold import fold
-from gangfit.models import CheckReport, Plan, Tier
+from gangfit.models import CheckReport, Defragmentation, Plan, Tier
 from gangfit.solver.round import Row
 
 MAX_ROWS = 20
@@ -49,6 +49,7 @@ def show_plan(plan: Plan, everything: bool) -> None:
     ]
     header = ["gang", "for", "reason", ">lost GPU-s", ">kill at s"]
     _show(out, "Preemptions", header, leaving, len(plan.preemptions))
+    _show_moves(out, plan, everything)
     if len(plan.fairness) > 1 or plan.preemptions:
         shares = [
             (f.tenant, f.dominant_resource or "", f"{f.share_before:.1%}", f"{f.share_after:.1%}")
@@ -66,6 +67,29 @@ def show_plan(plan: Plan, everything: bool) -> None:
     _show(out, "Blocked", ["gang", "reason", "message"], waiting, len(plan.blocked))
     for warning in plan.warnings:
         out.print(f"warning: {warning}", style="yellow")
+
+
+def show_defragmentation(answer: Defragmentation, everything: bool) -> None:
+    """Status, domains to be empty, who moves where, and the steps in order."""
+    out = console()
+    figures = f"{answer.intact_before} intact now, {answer.candidates} can be emptied, {answer.wanted} wanted"
+    out.print(f"{answer.status}: {answer.level} domains: {figures}")
+    tiers = [(t.name, str(t.value), str(t.bound), _gap(t), t.proof or "open") for t in answer.tiers]
+    _show(out, "Tiers", ["tier", ">value", ">bound", ">gap", "proof"], tiers)
+    most = None if everything else MAX_ROWS
+    _show(out, "Empty", ["domain"], [(" / ".join(path),) for path in answer.domains[:most]], len(answer.domains))
+    _show_moves(out, answer, everything)
+
+
+def _show_moves(out: Console, answer: Plan | Defragmentation, everything: bool) -> None:
+    most = None if everything else MAX_ROWS
+    moves = [
+        (m.gang, m.for_gang or "", _nodes(m.nodes(), None if everything else MAX_RANGES), str(m.drain.lost_gpu_s))
+        for m in answer.moves[:most]
+    ]
+    _show(out, "Moves", ["gang", "for", "to", ">lost GPU-s"], moves, len(answer.moves))
+    steps = [(str(i + 1), str(step.at_s), step.action, step.gang) for i, step in enumerate(answer.transitions[:most])]
+    _show(out, "Steps", [">step", ">at s", "action", "gang"], steps, len(answer.transitions))
 
 
 def show_report(report: CheckReport, everything: bool) -> None:
@@ -97,7 +121,7 @@ def show_comparison(rows: Sequence[Row]) -> None:
 
 
 def _of_victims(tier: str) -> bool:
-    return tier == "broken" or tier.startswith("lost.")
+    return tier in ("broken", "moved", "moved_members") or tier.startswith("lost.")
 
 
 def _show(

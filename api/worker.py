@@ -13,6 +13,7 @@ from gangfit.api import documents
 from gangfit.models import Node, PendingGang, Policy, Request, Snapshot
 from gangfit.solver import InvalidPlanError
 from gangfit.solver import check as check_plan
+from gangfit.solver import defragment as defragment_snapshot
 from gangfit.solver import solve as solve_snapshot
 from gangfit.solver.kernels import warmup
 
@@ -72,6 +73,13 @@ def check(body: bytes) -> bytes:
     request = documents.check_request(body)
     announce(request.snapshot.policy.time_limit_s)
     return documents.dump(check_plan(request.snapshot, request.plan))
+
+
+def defragment(body: bytes) -> bytes:
+    """`{snapshot, level, domains}` JSON → defragmentation JSON. Raises InputError."""
+    request = documents.defragment_request(body)
+    announce(patience(request.snapshot.policy))
+    return documents.dump(defragment_snapshot(request.snapshot, request.level, request.domains))
 
 
 def _follow_parent() -> None:

@@ -1,5 +1,6 @@
 """The nouns of gangfit: snapshot, gang, policy, plan. Frozen pydantic models; imports nothing else of gangfit."""
 
+from gangfit.models.defragmentation import Defragmentation
 from gangfit.models.gang import Checkpoint, Gang, GangTopology, PendingGang, Request, RunningGang, Toleration
 from gangfit.models.hostlist import expand
 from gangfit.models.plan import (
@@ -10,6 +11,7 @@ from gangfit.models.plan import (
     Fairness,
     Intact,
     LeximinShare,
+    Move,
     Placement,
     Plan,
     Preemption,
@@ -20,10 +22,11 @@ from gangfit.models.plan import (
     Stats,
     Tier,
     TierValue,
+    Transition,
     Turn,
     Violation,
 )
-from gangfit.models.policy import Policy, PreemptionPolicy
+from gangfit.models.policy import MovesPolicy, Policy, PreemptionPolicy
 from gangfit.models.scalars import MAX_GANGS, MAX_NODES
 from gangfit.models.snapshot import (
     DEFAULT_TENANT,
@@ -41,9 +44,10 @@ from gangfit.models.validation import amounts, overcommitted
 
 __all__ = [
     "DEFAULT_TENANT", "MAX_GANGS", "MAX_NODES", "NODE_LEVEL",
-    "Blocked", "CheckReport", "Checkpoint", "Considered", "Drain", "Fairness", "Gang", "GangTopology", "Intact",
-    "Level", "LeximinShare", "Node", "PendingGang", "Placement", "Plan", "Policy", "Preemption", "PreemptionPolicy",
-    "Quality", "Reason", "Request", "Reservation", "Rule", "RunningGang", "Share", "Snapshot", "Stats", "Taint",
-    "Tenant", "Tier", "TierValue", "Toleration", "Topology", "Turn", "Used", "Violation",
+    "Blocked", "CheckReport", "Checkpoint", "Considered", "Defragmentation", "Drain", "Fairness", "Gang",
+    "GangTopology", "Intact", "Level", "LeximinShare", "Move", "MovesPolicy", "Node", "PendingGang", "Placement",
+    "Plan", "Policy", "Preemption", "PreemptionPolicy", "Quality", "Reason", "Request", "Reservation", "Rule",
+    "RunningGang", "Share", "Snapshot", "Stats", "Taint", "Tenant", "Tier", "TierValue", "Toleration", "Topology",
+    "Transition", "Turn", "Used", "Violation",
     "amounts", "expand", "overcommitted",
 ]  # fmt: skip

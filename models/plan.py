@@ -23,7 +23,8 @@ class Tier(Frozen):
     """One tier of the lexicographic objective, on the plan that this answer carries."""
 
     name: str
-    """`admission`, `lost.p<priority>`, `broken`, `preferred`, `distance`, `uplinks` or `intact.<level>`."""
+    """`admission`, `lost.p<priority>`, `broken`, `moved`, `moved_members`, `preferred`, `distance`, `uplinks` or
+    `intact.<level>`."""
     sense: Literal["max", "min"]
     """Whether more or less is better."""
     value: int
@@ -145,6 +146,39 @@ class Preemption(Frozen):
     """When and how it leaves."""
 
 
+class Move(Frozen):
+    """One running gang that is stopped and started elsewhere."""
+
+    gang: Name
+    """The gang moved."""
+    for_gang: Annotated[Name | None, Field(alias="for")] = None
+    """The admitted gang it makes room for; null: it clears a domain."""
+    roles: dict[Name, dict[Name, Members]]
+    """Where it goes: role → node → members, as in a placement."""
+    drain: Drain
+    """When and how it leaves its old place, and what that loses."""
+    starts_after_s: Moment
+    """When it starts again: its own grace is over, and the nodes it waits for are given back."""
+
+    def nodes(self) -> dict[str, int]:
+        """Node → members, over all roles."""
+        total: Counter[str] = Counter()
+        for nodes in self.roles.values():
+            total.update(nodes)
+        return dict(total)
+
+
+class Transition(Frozen):
+    """One step of a plan with moves. Carried out in order, every step finds its space free."""
+
+    at_s: Moment
+    """Earliest instant."""
+    action: Literal["stop", "start"]
+    """stop: the gang is gone from its nodes; start: it takes its new ones."""
+    gang: Name
+    """Gang concerned."""
+
+
 class Fairness(Frozen):
     """What one tenant holds."""
 
@@ -221,6 +255,10 @@ class Plan(Frozen):
     """Admitted gangs, in considered order."""
     preemptions: tuple[Preemption, ...] = ()
     """Running gangs that give way."""
+    moves: tuple[Move, ...] = ()
+    """Running gangs that go on elsewhere."""
+    transitions: tuple[Transition, ...] = ()
+    """Where gangs move: every stop and start of the plan, in an order in which each step fits."""
     blocked: tuple[Blocked, ...] = ()
     """Gangs that wait, in considered order."""
     considered: tuple[Considered, ...] = ()
@@ -253,6 +291,9 @@ Rule = Literal[
     "victim_needed",
     "closed_upward",
     "reservation",
+    "move_eligible",
+    "move_right",
+    "move_needed",
     "considered_order",
     "admission",
     "blocked_reason",

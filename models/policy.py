@@ -24,6 +24,17 @@ class PreemptionPolicy(Frozen):
     until it has run one checkpoint interval."""
 
 
+class MovesPolicy(Frozen):
+    """Whether running gangs may be placed anew to make room, before anybody is preempted."""
+
+    mode: Literal["never", "allowed"] = "never"
+    """never: running gangs stay where they are; allowed: preemptible ones may be stopped and started elsewhere."""
+    max_gangs: Annotated[int, Field(strict=True, ge=1, le=10_000)] = 8
+    """Most gangs moved in one round."""
+    max_ratio: Annotated[float, Field(strict=True, gt=0, le=1_000)] = 2.0
+    """Most GPUs moved for a gang, in multiples of the GPUs it asks."""
+
+
 class Policy(Frozen):
     """Limits and switches of one round."""
 
@@ -39,7 +50,10 @@ class Policy(Frozen):
     reservation: Literal["never", "head"] | None = None
     """head: the first gang that has to wait, and of which it is known when it could start, gets that start and its
     nodes promised; later gangs start only where they end before or leave them alone. Acts only where ends are known
-    (`expected_end_s`, `expected_duration_s`). never: nothing is promised. Null: head, with order leximin never."""
+    (`expected_end_s`, `expected_duration_s`). never: nothing is promised. Null: head; never
+    with order leximin or with moves."""
+    moves: MovesPolicy = MovesPolicy()
+    """Whether running gangs may be moved for others, and how far."""
     seed: Annotated[int, Field(strict=True, ge=0, le=2**31 - 1)] = 0
     """Seed of the search."""
     workers: Annotated[int, Field(strict=True, ge=1, le=64)] = 2
@@ -54,20 +68,27 @@ class Policy(Frozen):
     @property
     def reserves(self) -> bool:
         """Whether a gang that has to wait may be promised a start."""
-        return self.reservation == "head" or (self.reservation is None and self.order != "leximin")
+        by_default = self.order != "leximin" and self.moves.mode == "never"
+        return self.reservation == "head" or (self.reservation is None and by_default)
 
     @model_validator(mode="after")
-    def _no_head_in_leximin(self) -> Self:
+    def _no_head_without_order(self) -> Self:
         if self.order == "leximin" and self.reservation == "head":
             raise ValueError("order 'leximin' has no first gang that waits: it needs reservation 'never' or null")
+        if self.moves.mode == "allowed" and self.reservation == "head":
+            raise ValueError("moves.mode 'allowed' can't be combined with reservation 'head'; it needs 'never' or null")
         return self
 
     @model_validator(mode="after")
     def _no_victims_in_leximin(self) -> Self:
         within, across = self.preemption.within, self.preemption.across
+        if self.order == "leximin" and self.moves.mode != "never":
+            raise ValueError(f"order 'leximin' moves nobody: it needs moves.mode 'never', not {self.moves.mode!r}")
         if self.order == "leximin" and (within, across) != ("never", "never"):
             raise ValueError(
                 "order 'leximin' takes no victims: it needs preemption.within and preemption.across 'never', "
                 f"not {within!r} and {across!r}"
             )
+        if self.order == "leximin" and self.moves.mode != "never":
+            raise ValueError(f"order 'leximin' moves nobody: it needs moves.mode 'never', not {self.moves.mode!r}")
         return self

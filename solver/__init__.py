@@ -1,10 +1,11 @@
 """The placement solver: snapshot in, proven plan out.
 
-What an embedding scheduler needs, and nothing more: `solve`, `check`, `apply`.
+What an embedding scheduler needs, and nothing more: `solve`, `check`, `apply`, `defragment`.
 """
 
 from gangfit.solver.apply import apply
 from gangfit.solver.checker import check
+from gangfit.solver.defragment import defragment
 from gangfit.solver.round import InvalidPlanError, solve
 
-__all__ = ["InvalidPlanError", "apply", "check", "solve"]
+__all__ = ["InvalidPlanError", "apply", "check", "defragment", "solve"]

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from gangfit.solver.assignment import Assignment, Spread, considered
+from gangfit.solver.assignment import Assignment, Spread, considered, starting
 from gangfit.solver.bounds import Headroom
 from gangfit.solver.engine import Budget
 from gangfit.solver.greedy.preemptor import preempt_greedily, victims_for
@@ -83,23 +83,23 @@ def admit(problem: Problem, budget: Budget | None, progress: Callable[[str], Non
         shared = share_out(problem, budget, progress)
         if shared is not None:
             return Admission(shared.plans, Preemption(), shared.steps, shared.decided, shared.late)
-    loop = _Loop(problem, budget, progress, problem.order(), Calendar(problem))
+    loop = Loop(problem, budget, progress, problem.order(), Calendar(problem))
     while (gang := loop.order.next()) is not None:
         loop.consider(gang)
     if loop.preemption.preemptors:
         loop.ask_again()
         loop.settle()
-    plans = {name: candidate.assignment for name, candidate in loop.candidates.items()}
     if problem.snapshot.policy.order == "leximin":
         # Whom leximin would have started is open, whatever this loop found.
         able = startable(problem)
         loop.decided = {gang: "limit" if gang in able else how for gang, how in loop.decided.items()}
-    late = frozenset(loop.late)
-    return Admission(plans, loop.preemption, tuple(loop.steps), loop.decided, late, loop.reservation)
+    return loop.admission()
 
 
 @dataclass
-class _Loop:
+class Loop:
+    """The state of the loop: what is admitted so far, a plan per greedy rule, and who gives way."""
+
     problem: Problem
     """With second columns once something is promised."""
     budget: Budget | None
@@ -126,6 +126,12 @@ class _Loop:
         self.candidates = {name: _Candidate(place, {}, Space(self.problem)) for name, place in PLACES.items()}
         self.headroom = Headroom(self.problem)
         self.alone = Alone(self.problem)
+
+    def admission(self) -> Admission:
+        """What was decided."""
+        plans = {name: candidate.assignment for name, candidate in self.candidates.items()}
+        late = frozenset(self.late)
+        return Admission(plans, self.preemption, tuple(self.steps), self.decided, late, self.reservation)
 
     def consider(self, gang: int) -> None:
         """One gang's turn: in free space, else with victims."""
@@ -445,7 +451,7 @@ class _Loop:
 
     def _restart(self, assignment: Assignment) -> None:
         """Every candidate goes on from a plan of the oracle."""
-        reduced = self.problem.without(self.preemption.victims)
+        reduced = self.problem.without(self.preemption.leaving)
         for candidate in self.candidates.values():
             candidate.assignment, candidate.space = dict(assignment), Space.after(reduced, assignment)
 
@@ -500,10 +506,10 @@ def _fill(
 ) -> tuple[Assignment, Admission]:
     if not waiting:
         return assignment, admission
-    space = Space.after(problem.without(admission.preemption.victims), assignment)
+    space = Space.after(problem.without(admission.preemption.leaving), assignment)
     back = given_back(problem, admission.preemption.victims)
     order = problem.order()
-    for gang in assignment:
+    for gang in starting(problem, assignment):
         order.add(gang)
     filled, late = dict(assignment), set(admission.late)
     for gang in waiting:

@@ -20,19 +20,18 @@ from gangfit.models import (
 )
 from gangfit.solver.admission import Admission
 from gangfit.solver.arrays import IntArray
-from gangfit.solver.assignment import Assignment, considered, intact_domains, touched
+from gangfit.solver.assignment import Assignment, considered, intact_domains, starting, touched
 from gangfit.solver.drain import preempted, starts_after
 from gangfit.solver.explain import Reasons
+from gangfit.solver.itinerary import ROLE, moves, on_nodes, transitions
 from gangfit.solver.leximin import vector
+from gangfit.solver.movers import moved_members
 from gangfit.solver.oracle import Preemption
 from gangfit.solver.problem import Problem
 from gangfit.solver.reservation import overdue, promised
 from gangfit.solver.rights import given_back, started
 from gangfit.solver.tenants import Step
 from gangfit.solver.tiers import TierResult
-
-ROLE = "members"
-"""Role of a gang without roles of its own."""
 
 
 def answer(
@@ -42,11 +41,11 @@ def answer(
     counts, everyone = touched(problem, assignment), assignment
     assignment = admitted.starts(everyone)
     steps = considered(problem, assignment, admitted.late) if admitted.late else list(admitted.steps)
-    order = [step.gang for step in steps[: len(problem.gangs)]]
+    order = [step.gang for step in steps[: problem.waiting]]
     gangs = [*(j for j in order if j in assignment and j not in admitted.late), *(s.gang for s in steps[len(order) :])]
     preemption = admitted.preemption
     undecided = {j for j, how in admitted.decided.items() if how == "limit"}
-    waits = starts_after(problem, assignment, preemption.victims)
+    waits = starts_after(problem, assignment, preemption.leaving)
     tiers = _tiers(problem, everyone, admitted, results, counts)
     head = admitted.reservation
     reasons = Reasons(problem, head)
@@ -57,6 +56,8 @@ def answer(
         tiers=tiers,
         placements=tuple(_placement(problem, assignment, j, waits.get(j)) for j in gangs),
         preemptions=preempted(problem, gangs, assignment, preemption) if preemption.victims else (),
+        moves=moves(problem, assignment, preemption, waits),
+        transitions=transitions(problem, gangs, preemption, waits) if preemption.moved else (),
         blocked=tuple(reasons.explain(j, j in undecided, promise.get(j)) for j in order if j not in assignment),
         considered=tuple(
             _step(problem, step, step.gang in gangs and (i >= len(order) or step.gang not in admitted.late), admitted)
@@ -116,6 +117,9 @@ def _lost_tiers(problem: Problem, preemption: Preemption) -> list[Tier]:
     priorities = sorted({int(problem.victims.priority[v]) for v in preemption.victims}, reverse=True)
     rows = [(f"lost.p{p}", preemption.lost[p], preemption.bounds[p]) for p in priorities]
     rows.append(("broken", preemption.broken, preemption.broken_bound))
+    if problem.snapshot.policy.moves.mode == "allowed":
+        rows.append(("moved", len(preemption.moved), preemption.moved_bound))
+        rows.append(("moved_members", moved_members(problem, preemption.moved), preemption.members_bound))
     return [
         Tier(
             name=name,
@@ -136,7 +140,8 @@ def _tiers(
     results: list[TierResult],
     counts: IntArray,
 ) -> tuple[Tier, ...]:
-    undecided, started = sum(how == "limit" for how in admitted.decided.values()), len(admitted.starts(assignment))
+    undecided = sum(how == "limit" for how in admitted.decided.values())
+    started = len(starting(problem, admitted.starts(assignment)))
     searched = "search" in admitted.decided.values()
     first = Tier(
         name="admission",
@@ -171,10 +176,7 @@ def _later_tiers(results: list[TierResult], touches: dict[str, int]) -> tuple[Ti
 
 
 def _placement(problem: Problem, assignment: Assignment, gang: int, starts_after_s: int | None) -> Placement:
-    spread = assignment[gang]
-    nodes = {
-        problem.node_names[n]: count for n, count in zip(spread.nodes.tolist(), spread.counts.tolist(), strict=True)
-    }
+    nodes = on_nodes(problem, assignment[gang])
     return Placement(gang=problem.gangs[gang].name, roles={ROLE: nodes}, starts_after_s=starts_after_s)
 
 

@@ -12,7 +12,8 @@ from gangfit.solver.victims import saves_in_grace
 def apply(snapshot: Snapshot, plan: Plan) -> Snapshot:
     """The snapshot after the plan: placed gangs run from `time_s`, victims wait again, the others still wait.
 
-    A gang of known duration gets its end. Promised starts aren't carried over: the next round makes its own.
+    A gang of known duration gets its end. Moved gangs run where they went, from `time_s`. Promised starts aren't
+    carried over: the next round makes its own.
 
     Terminating gangs are gone where a placed gang sits on a node of theirs, as victims are: their space is free.
     A victim keeps its submission and may not preempt for `policy.preemption.settle_s`. Raises ValueError if the plan
@@ -27,6 +28,13 @@ def apply(snapshot: Snapshot, plan: Plan) -> Snapshot:
         if victim is None:
             raise ValueError(f"the plan preempts {preemption.gang!r}, which isn't running in the snapshot")
         victims.append(victim)
+    for move in plan.moves:
+        moved = running.pop(move.gang, None)
+        if moved is None:
+            raise ValueError(f"the plan moves {move.gang!r}, which isn't running in the snapshot")
+        left = _left_s(snapshot, moved)
+        fields = {**_set_back(snapshot, moved), "placement": move.nodes(), "started_s": snapshot.time_s}
+        started.append(RunningGang(**fields, expected_end_s=None if left is None else move.starts_after_s + left))
     for placement in plan.placements:
         gang = pending.pop(placement.gang, None)
         if gang is None:
@@ -57,7 +65,13 @@ def _starts(snapshot: Snapshot, gang: PendingGang, placement: Placement) -> Runn
 
 
 def _back(snapshot: Snapshot, victim: RunningGang) -> PendingGang:
-    """A preempted gang as it waits again; set back once more unless it completed a checkpoint since its start."""
+    """A preempted gang as it waits again."""
+    fields = _set_back(snapshot, victim)
+    return PendingGang(**fields, preempted_s=snapshot.time_s, expected_duration_s=_left_s(snapshot, victim))
+
+
+def _set_back(snapshot: Snapshot, victim: RunningGang) -> dict[str, Any]:
+    """A gang that left its place; set back once more unless it completed a checkpoint since its start."""
     fields = _fields(victim)
     checkpoint = victim.checkpoint
     saved = saves_in_grace(victim)
@@ -66,7 +80,7 @@ def _back(snapshot: Snapshot, victim: RunningGang) -> PendingGang:
     elif checkpoint is not None and checkpoint.last_s is not None:
         saved = checkpoint.last_s > victim.started_s
     fields["preemptions"] = 0 if saved else victim.preemptions + 1
-    return PendingGang(**fields, preempted_s=snapshot.time_s, expected_duration_s=_left_s(snapshot, victim))
+    return fields
 
 
 def _left_s(snapshot: Snapshot, victim: RunningGang) -> int | None:

@@ -27,7 +27,12 @@ class Spread:
 
 
 Assignment = dict[int, Spread]
-"""Gang index → spread; gangs that wait are absent."""
+"""Gang index → spread; gangs that wait are absent. Gangs from `problem.waiting` on are running ones that move."""
+
+
+def starting(problem: Problem, assignment: Iterable[int]) -> list[int]:
+    """The pending gangs of an assignment."""
+    return [j for j in assignment if j < problem.waiting]
 
 
 def considered(problem: Problem, admitted: Container[int], late: Collection[int] = ()) -> list[Step]:

@@ -9,9 +9,9 @@ from functools import partial
 from gangfit.solver.assignment import Assignment, tier_names, tier_values
 from gangfit.solver.bounds import tier_bounds
 from gangfit.solver.engine import Budget
-from gangfit.solver.joint import candidates
+from gangfit.solver.joint import Joint, candidates
 from gangfit.solver.merged import Merged
-from gangfit.solver.oracle import Preemption, ask, joint, losses, needed
+from gangfit.solver.oracle import Answer, Preemption, ask, joint, losses, needed
 from gangfit.solver.problem import Problem
 from gangfit.solver.rights import rights
 from gangfit.solver.tiers import Improvement, TierResult
@@ -39,9 +39,7 @@ class ContestedImprovement:
         """Improve placements and victims tier by tier."""
         self._warm_start()
         names = tier_names(self.problem)
-        held = rights(self.problem, self.gangs, self.preemption.preemptors)
-        most = self.problem.without(candidates(held, len(self.problem.victims.gangs)))
-        known = tier_bounds(most, sorted(self.assignment))
+        known = tier_bounds(self.problem.without(self._reach()), sorted(self.gangs))
         bounds = list(known)
         for tier, name in enumerate(names):
             value = self._values()[tier]
@@ -53,12 +51,17 @@ class ContestedImprovement:
             for name, value, bound, sure in zip(names, self._values(), bounds, known, strict=True)
         ]
 
+    def _reach(self) -> list[int]:
+        """Running gangs that may leave their places in any plan of equal losses."""
+        held = rights(self.problem, self.gangs, self.preemption.preemptors)
+        return candidates(held, len(self.problem.victims.gangs))
+
     def _values(self) -> tuple[int, ...]:
-        return tier_values(self.problem, self.assignment, self.preemption.victims)
+        return tier_values(self.problem, self.assignment, self.preemption.leaving)
 
     def _warm_start(self) -> None:
         """The best placement beside the victims at hand, which need not be the best victims to have."""
-        fixed = Improvement(self.problem.without(self.preemption.victims), self.assignment, self.budget, self.progress)
+        fixed = Improvement(self.problem.without(self.preemption.leaving), self.assignment, self.budget, self.progress)
         fixed.run()
         self.assignment = fixed.assignment
 
@@ -74,21 +77,36 @@ class ContestedImprovement:
                 bound = max(bound, min(answer.bound, values[tier]))
             if answer.verdict == "limit":
                 return bound
-            found = tier_values(self.problem, answer.assignment, answer.victims)
+            found = tier_values(self.problem, answer.assignment, answer.victims | answer.moved.keys())
             if found[: tier + 1] >= values[: tier + 1]:
                 return bound
-            held = rights(self.problem, self.gangs, self.preemption.preemptors)
-            enough = needed(self.problem, self.gangs, held, answer.victims, self.budget)
-            if len(enough) < len(answer.victims):
-                self.preemption.cuts.append(enough)
+            if not self._lawful(answer):
                 continue
             self.assignment, self.preemption.victims = answer.assignment, answer.victims
+            self.preemption.moved = dict(answer.moved)
             self.preemption.lost = losses(self.problem, answer.victims, self.preemption.lost)
             return min(bound, found[tier])
 
-    def _model(self, tier: int, values: tuple[int, ...], bound: int, single: set[int]) -> Merged:
+    def _lawful(self, answer: Answer) -> bool:
+        """Whether the answer's victims are all needed; if not, the next model knows what is enough."""
+        assert self.budget is not None
         held = rights(self.problem, self.gangs, self.preemption.preemptors)
-        model = joint(self.problem, self.gangs, held, self.preemption.cuts, single, spread=True)
+        enough = needed(self.problem, self.gangs, held, answer.victims, self.budget)
+        if len(enough) == len(answer.victims):
+            return True
+        self.preemption.cuts.append(enough)
+        return False
+
+    def _joint(self, single: set[int]) -> Joint:
+        """The model of rules 1–11 with what is at hand as a start."""
+        held = rights(self.problem, self.gangs, self.preemption.preemptors)
+        return joint(self.problem, self.gangs, held, self.preemption.cuts, single, spread=True)
+
+    def _hint(self, model: Joint) -> None:
+        model.hint(self.assignment, self.preemption.victims)
+
+    def _model(self, tier: int, values: tuple[int, ...], bound: int, single: set[int]) -> Merged:
+        model = self._joint(single)
         for priority, lost in self.preemption.lost.items():
             model.model.add(model.lost_progress(priority) <= lost)
         model.model.add(model.broken() <= self.preemption.broken)
@@ -98,6 +116,6 @@ class ContestedImprovement:
         model.model.add(objective >= bound)
         model.model.add(objective <= values[tier])
         model.model.minimize(objective)
-        model.hint(self.assignment, self.preemption.victims)
+        self._hint(model)
         self.sizes = {"classes": len(model.classes), "counts": len(model.members), "candidates": len(model.evicted)}
         return model

@@ -93,7 +93,7 @@ class Joint(Merged):
                         self.model.add(taken <= limit * opened)
                         continue
                     # ⌊(free + freed − debt) / size⌋ ≤ ⌊free / size⌋ + Σ ⌈freed / size⌉ − ⌊debt / size⌋
-                    more = Sum([-(-amount // size) * group.size * self.evicted[v] for v, amount in held])
+                    more = Sum([-(-amount // size) * group.size * self.leaves(v) for v, amount in held])
                     debt = int(self.problem.debt[group.nodes[0], r]) // size * group.size
                     if debt:
                         hosts = self.model.new_bool_var("")
@@ -224,9 +224,17 @@ class Joint(Merged):
         """Victims of a solution."""
         return frozenset(v for v, e in self.evicted.items() if values[e.index])
 
+    def leaves(self, v: int) -> cp_model.LinearExprT:
+        """Whether a running gang leaves its place."""
+        return self.evicted[v]
+
+    def gone(self, values: Sequence[int]) -> frozenset[int]:
+        """Running gangs that leave their places in a solution."""
+        return self.leaving(values)
+
     def _group(self, k: int, values: Sequence[int]) -> NodeClass:
         """The class with the space of its victims that leave."""
-        gone = self.leaving(values)
+        gone = self.gone(values)
         node = int(self.classes[k].nodes[0])
         free = self.problem.free[node] - self.problem.debt[node]
         for v, count in self._holders.get(node, ()):
@@ -238,7 +246,7 @@ class Joint(Merged):
     def _base_crossing(self, level: int, d: int) -> cp_model.LinearExpr:
         """Running gangs that cross a domain's boundary, victims that leave not counted."""
         crossing = self.problem.victims.crossing
-        return super()._base_crossing(level, d) - Sum([e for v, e in self.evicted.items() if d in crossing[v][level]])
+        return super()._base_crossing(level, d) - Sum([self.leaves(v) for v in self.evicted if d in crossing[v][level]])
 
 
 def _holders(problem: Problem, victims: Collection[int]) -> dict[int, tuple[tuple[int, int], ...]]:

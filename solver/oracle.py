@@ -13,6 +13,7 @@ from gangfit.solver.greedy.strategies import PLACES, place_in_order
 from gangfit.solver.joint import Joint
 from gangfit.solver.merged import Merged, merged
 from gangfit.solver.mip import run_mip
+from gangfit.solver.moving import Moving
 from gangfit.solver.problem import Problem
 from gangfit.solver.rights import Right, rights
 from gangfit.solver.slots import Slots
@@ -36,6 +37,8 @@ class Answer:
     verdict: Verdict
     assignment: Assignment = field(default_factory=dict)
     victims: frozenset[int] = frozenset()
+    moved: Mapping[int, int] = field(default_factory=dict)
+    """Running gang moved → the admitted gang it is for."""
     bound: int | None = None
     """Lower bound of the objective, if the question had one."""
     optimal: bool = False
@@ -66,7 +69,8 @@ def ask(problem: Problem, build: Callable[[set[int]], Merged], budget: Budget | 
         found, failed = model.decode(outcome.values, budget)
         if found is not None:
             victims = model.leaving(outcome.values) if isinstance(model, Joint) else frozenset()
-            return Answer("yes", found, victims, outcome.bound, outcome.status == "optimal")
+            moved = model.moves(outcome.values) if isinstance(model, Moving) else {}
+            return Answer("yes", found, victims, moved, outcome.bound, outcome.status == "optimal")
         fresh = {int(n) for group in failed if group.size > 1 for n in group.nodes}
         if not fresh:
             return Answer("limit", bound=outcome.bound)
@@ -93,6 +97,20 @@ class Preemption:
     broken_bound: int = 0
     cuts: list[frozenset[int]] = field(default_factory=list)
     """Sets known to be enough for the gangs admitted so far, so that no larger set is lawful (rule 11)."""
+    movers: frozenset[int] = frozenset()
+    """Q: admitted gangs that needed moves."""
+    moved: dict[int, int] = field(default_factory=dict)
+    """Running gang moved → the gang it is for."""
+    moved_bound: int = 0
+    members_bound: int = 0
+    """Proven lower bounds of the gangs moved and of their members, given what comes before."""
+    enough: list[tuple[frozenset[int], frozenset[int]]] = field(default_factory=list)
+    """(victims, gangs moved) known to be enough: as `cuts`, where gangs move."""
+
+    @property
+    def leaving(self) -> frozenset[int]:
+        """Running gangs that leave their places, for good or to others."""
+        return self.victims | self.moved.keys()
 
     @property
     def broken(self) -> int:
@@ -169,7 +187,7 @@ def settle(
         victims = slots.leaving(outcome.values)
         placed = place_beside(problem, gangs, victims, budget)
         if placed is not None:
-            return Answer("yes", placed, victims, bound, outcome.status == "optimal")
+            return Answer("yes", placed, victims, {}, bound, outcome.status == "optimal")
     if budget.exhausted or sum(len(group.room) for group in slots.classes) > JOINT_LIMIT:
         return Answer("limit", bound=bound)
 

@@ -13,7 +13,7 @@ from gangfit.models import NODE_LEVEL, Gang, Node, PendingGang, Request, Snapsho
 from gangfit.solver import eligibility
 from gangfit.solver.arrays import BoolArray, IntArray
 from gangfit.solver.tenants import Order, Tenants, encode_tenants
-from gangfit.solver.victims import Victims, encode_victims
+from gangfit.solver.victims import Victims, encode_victims, move_eligible
 
 UNLIMITED = 2**40
 """Free amount of a resource that the node doesn't limit."""
@@ -94,7 +94,11 @@ class Eligible:
 
 @dataclass(frozen=True)
 class Problem:
-    """One round as arrays: N nodes, J pending gangs by priority, submission and name, R resources."""
+    """One round as arrays: N nodes, J gangs, R resources.
+
+    The first `waiting` gangs are the pending ones, by priority, submission and name. Where moves are allowed, those
+    that may be moved follow: a gang that moves leaves as a victim does and is placed like a pending one.
+    """
 
     snapshot: Snapshot
     tree: Tree
@@ -114,8 +118,12 @@ class Problem:
     """Per level (domains,): every ready GPU node in it is intact, and there is one."""
     crossing: tuple[IntArray, ...]
     """Per named level (domains,): running gangs that cross the domain's boundary."""
-    gangs: tuple[PendingGang, ...]
-    """(J,): by priority (descending), submission, name; `order` tells whose turn it is."""
+    gangs: tuple[Gang, ...]
+    """(J,): pending by priority (descending), submission, name (`order` tells whose turn it is), then movable ones."""
+    waiting: int
+    """How many of them are pending."""
+    copy_of: IntArray
+    """(V,): the gang that stands for a victim where it goes when it moves, −1 where it may not."""
     members: IntArray
     """(J,)"""
     request: IntArray
@@ -139,7 +147,7 @@ class Problem:
     victims: Victims
     """Running gangs that may give way."""
     may_preempt: BoolArray
-    """(J,): not preempted itself so recently that it has to settle first."""
+    """(J,): pending, and not preempted itself so recently that it has to settle first."""
     held: IntArray
     """(N, R): what running gangs hold, terminating ones not counted."""
 
@@ -175,13 +183,14 @@ class Problem:
     def order(self) -> Order:
         """A fresh order of consideration."""
         by_priority = self.snapshot.policy.order == "priority"
-        priorities = [gang.priority for gang in self.gangs]
-        return Order(self.tenants, self.tenant_of, self.total, priorities, by_priority)
+        pending = self.gangs[: self.waiting]
+        priorities = [gang.priority for gang in pending]
+        return Order(self.tenants, self.tenant_of[: self.waiting], self.total, priorities, by_priority)
 
     @property
     def size(self) -> tuple[int, int, int]:
-        """(N, J, R)."""
-        return self.free.shape[0], len(self.gangs), self.free.shape[1]
+        """Nodes, pending gangs, resources."""
+        return self.free.shape[0], self.waiting, self.free.shape[1]
 
 
 def encode(snapshot: Snapshot) -> Problem:
@@ -192,10 +201,13 @@ def encode(snapshot: Snapshot) -> Problem:
     index = {name: n for n, name in enumerate(names)}
     tree = _tree(snapshot, paths, path_of[entry])
     running = _running(snapshot, index)
-    gangs = sorted(snapshot.pending, key=lambda gang: (-gang.priority, gang.submitted_s, gang.name))
+    pending = sorted(snapshot.pending, key=lambda gang: (-gang.priority, gang.submitted_s, gang.name))
     resources = _resources(snapshot)
     free, held, warnings = _free(snapshot, names, running, entry, resources)
     tenants = encode_tenants(snapshot, resources, _capacity(snapshot, np.bincount(entry), resources))
+    victims = encode_victims(snapshot, tenants, resources, index, tree.domain)
+    movable = np.array([move_eligible(snapshot, gang) for gang in victims.gangs], dtype=np.bool_)
+    gangs: list[Gang] = [*pending, *(gang for gang, may in zip(victims.gangs, movable.tolist(), strict=True) if may)]
     stays = np.array([gang.phase != "terminating" for gang in snapshot.running], dtype=np.bool_)
     tenant = {name: t for t, name in enumerate(tenants.names)}
     settled = snapshot.time_s - snapshot.policy.preemption.settle_s
@@ -222,6 +234,8 @@ def encode(snapshot: Snapshot) -> Problem:
         intact_domains=tuple(_intact_domains(tree, level, gpu_node, intact) for level in range(len(tree.levels))),
         crossing=_crossing(tree, running, stays),
         gangs=tuple(gangs),
+        waiting=len(pending),
+        copy_of=np.where(movable, len(pending) + np.cumsum(movable) - 1, -1),
         members=np.array([gang.members for gang in gangs], dtype=np.int64),
         request=request,
         required=_levels(levels, (gang.topology.required for gang in gangs)),
@@ -232,8 +246,11 @@ def encode(snapshot: Snapshot) -> Problem:
         warnings=tuple(warnings),
         tenants=tenants,
         tenant_of=np.array([tenant[gang.tenant] for gang in gangs], dtype=np.int64),
-        victims=encode_victims(snapshot, tenants, resources, index, tree.domain),
-        may_preempt=np.array([g.preempted_s is None or g.preempted_s <= settled for g in gangs], dtype=np.bool_),
+        victims=victims,
+        may_preempt=np.array(
+            [isinstance(g, PendingGang) and (g.preempted_s is None or g.preempted_s <= settled) for g in gangs],
+            dtype=np.bool_,
+        ),
         held=held,
     )
 
@@ -392,7 +409,7 @@ def _crossing(tree: Tree, running: _Running, stays: BoolArray) -> tuple[IntArray
 
 
 def _eligible(
-    snapshot: Snapshot, gangs: list[PendingGang], entry: IntArray, ready: BoolArray
+    snapshot: Snapshot, gangs: Sequence[Gang], entry: IntArray, ready: BoolArray
 ) -> tuple[tuple[Eligible, ...], IntArray]:
     """Distinct eligibilities and each gang's. The rules judge one entry of every kind that gangs can tell apart."""
     keys = sorted({key for gang in gangs for key in gang.selector})

@@ -78,7 +78,9 @@ class Calendar:
         wanted = snapshot.policy.reserves
         ends = [(gang, known_end_s(snapshot, gang)) for gang in snapshot.running] if wanted else []
         self._ending = [(gang, end) for gang, end in ends if end is not None]
-        self._durations = [gang.expected_duration_s if wanted else None for gang in problem.gangs]
+        pending = snapshot.pending if wanted else ()
+        duration = {gang.name: gang.expected_duration_s for gang in pending}
+        self._durations = [duration.get(gang.name) for gang in problem.gangs]
         starts = snapshot.time_s
         if any(duration is not None for duration in self._durations):
             starts += longest_wait_s(problem)

@@ -85,10 +85,11 @@ def _may_lend(problem: Problem, tenant: int, other: int, asks: BoolArray, starte
 
 
 def started(problem: Problem, gangs: Sequence[int]) -> IntArray:
-    """(T, R): what the given pending gangs take, per tenant and all above."""
+    """(T, R): what the pending ones among the given gangs take, per tenant and all above."""
     result = np.zeros_like(problem.tenants.use)
     for j in gangs:
-        result[list(problem.tenants.chain(int(problem.tenant_of[j])))] += problem.total[j]
+        if j < problem.waiting:
+            result[list(problem.tenants.chain(int(problem.tenant_of[j])))] += problem.total[j]
     return result
 
 

@@ -9,13 +9,15 @@ from dataclasses import dataclass, field, replace
 from gangfit.models import Plan, Snapshot, Stats
 from gangfit.solver.admission import Admission, admit, fill_leftover, with_preemptor
 from gangfit.solver.answer import answer
-from gangfit.solver.assignment import Assignment, considered, rank, tier_names, tier_values
+from gangfit.solver.assignment import Assignment, considered, rank, starting, tier_names, tier_values
 from gangfit.solver.checker import check
 from gangfit.solver.contested import ContestedImprovement
 from gangfit.solver.engine import Budget
 from gangfit.solver.greedy import STRATEGIES
 from gangfit.solver.leximin import worth
+from gangfit.solver.moving_tiers import MovingImprovement
 from gangfit.solver.problem import Problem, encode
+from gangfit.solver.relocation import admit_with_moves, movable
 from gangfit.solver.tiers import Improvement
 from gangfit.solver.trim import trim
 
@@ -63,19 +65,20 @@ def _round(snapshot: Snapshot, budget: Budget | None, progress: Callable[[str], 
     clock = Clock()
     problem = encode(snapshot)
     clock.lap("encode")
-    progress(f"{len(problem.node_names)} nodes, {len(problem.gangs)} pending gangs")
-    admitted = with_preemptor(problem, admit(problem, budget, progress))
+    progress(f"{len(problem.node_names)} nodes, {problem.waiting} pending gangs")
+    admitted = with_preemptor(problem, (admit_with_moves if movable(problem) else admit)(problem, budget, progress))
     # All plans admit the same gangs: the later tiers tell them apart.
     plans = admitted.plans
-    baseline = min(plans, key=lambda name: tier_values(problem, plans[name]))
+    leaving = admitted.preemption.leaving
+    baseline = min(plans, key=lambda name: tier_values(problem, plans[name], leaving))
     assignment = plans[baseline]
     clock.lap("admission")
     while True:
-        before = len(assignment), tier_values(problem, assignment)
+        before = len(starting(problem, assignment)), tier_values(problem, assignment, admitted.preemption.leaving)
         improvement = _improvement(problem, assignment, admitted, budget, progress)
         results = improvement.run()
         assignment, admitted = fill_leftover(problem, improvement.assignment, admitted)
-        preemption = trim(admitted.round(problem), assignment, admitted.preemption)
+        assignment, preemption = trim(admitted.round(problem), assignment, admitted.preemption)
         if preemption is not admitted.preemption:
             admitted = replace(admitted, preemption=preemption)
             continue
@@ -87,7 +90,7 @@ def _round(snapshot: Snapshot, budget: Budget | None, progress: Callable[[str], 
     stats = Stats(
         sizes={"nodes": nodes, "pending": gangs, **improvement.sizes},
         baseline=baseline,
-        improved=len(assignment) > before[0] or tier_values(problem, assignment) < before[1],
+        improved=len(starting(problem, assignment)) > before[0] or tier_values(problem, assignment) < before[1],
         sources=dict(improvement.sources),
         failures=tuple(improvement.failures),
     )
@@ -111,12 +114,13 @@ def _improvement(
     progress: Callable[[str], None],
 ) -> Improvement | ContestedImprovement:
     preemption, reserved = admitted.preemption, admitted.round(problem)
-    if not preemption.victims:
+    if not preemption.leaving:
         return Improvement(reserved, assignment, budget, progress)
     order = [step.gang for step in considered(problem, admitted.starts(assignment), admitted.late)]
-    gangs = [j for j in order[: len(problem.gangs)] if j in assignment and j not in admitted.late]
-    gangs += order[len(problem.gangs) :]
-    return ContestedImprovement(reserved, gangs, preemption, assignment, budget, progress)
+    gangs = [j for j in order[: problem.waiting] if j in assignment and j not in admitted.late]
+    gangs += order[problem.waiting :]
+    kind = MovingImprovement if preemption.movers else ContestedImprovement
+    return kind(reserved, gangs, preemption, assignment, budget, progress)
 
 
 @dataclass(frozen=True)
@@ -174,4 +178,4 @@ def _by_shares(snapshot: Snapshot, rows: list[Row], chosen: list[set[str]]) -> l
 
 
 def _of_victims(tier: str) -> bool:
-    return tier == "broken" or tier.startswith("lost.")
+    return tier in ("broken", "moved", "moved_members") or tier.startswith("lost.")

@@ -36,17 +36,23 @@ class Slots(Joint):
         cuts: Sequence[Collection[int]] = (),
         only: Collection[int] | None = None,
         lawful: bool = True,
+        single: Collection[int] = (),
     ) -> None:
-        self._slots: dict[tuple[int, int], cp_model.LinearExpr] = {}
+        self._slots: dict[tuple[int, int], cp_model.LinearExprT] = {}
         self._inside: dict[tuple[int, int], list[tuple[int, cp_model.IntVar]]] = defaultdict(list)
         """(level, domain) → (a gang of the kind, how many of the kind sit there)."""
-        super().__init__(problem, gangs, rights, (), False, only, lawful)
+        super().__init__(problem, gangs, rights, single, False, only, lawful)
         for enough in cuts:
             self.cut(enough)
 
     def _members(self) -> None:
         for v in self.victims:
             self.evicted[v] = self.model.new_bool_var("")
+
+    @property
+    def starting(self) -> Sequence[int]:
+        """Gangs that are demand in every solution."""
+        return self.gangs
 
     def whole_gang(self) -> None:
         """Rule 1 is built in: every gang of the model is demand."""
@@ -57,8 +63,8 @@ class Slots(Joint):
     def required_level(self) -> None:
         """Rule 7: gangs with a required level choose a domain that could hold them if every victim left."""
         tree, problem = self.problem.tree, self.problem
-        kinds = Counter(self._kind(j) for j in self.gangs if problem.required[j] >= 0)
-        example = {self._kind(j): j for j in self.gangs}
+        kinds = Counter(self._kind(j) for j in self.starting if problem.required[j] >= 0)
+        example = {self._kind(j): j for j in self.starting}
         sizes = np.array([group.size for group in self.classes], dtype=np.int64)
         domain_of = np.array(self.domain_of, dtype=np.int64).reshape(len(self.classes), -1)
         for kind, count in kinds.items():
@@ -120,45 +126,50 @@ class Slots(Joint):
                 cells_of[level, domains[level]].append(k)
         within = {e: [o for o in sets if not (allowed[o] & ~allowed[e]).any()] for e in sets}
         for e in sets:
-            members = [j for j in self.gangs if problem.eligible_of[j] in within[e]]
+            members = [j for j in self.starting if problem.eligible_of[j] in within[e]]
             for size in sizes:
                 demand = sum(int(problem.request[j, 0]) // size * int(problem.members[j]) for j in members)
-                self._row(demand, range(len(self.classes)), e, size)
+                self._row(demand + self._more(within[e], 0, size), range(len(self.classes)), e, size)
             for (level, d), inside in self._inside.items():
                 cells = cells_of[level, d]
                 here = [(j, y) for j, y in inside if problem.eligible_of[j] in within[e]]
                 for size in sizes:
                     terms = [(int(problem.request[j, 0]) // size * int(problem.members[j]), y) for j, y in here]
                     self._row(Sum([c * y for c, y in terms if c]), cells, e, size)
-            self._sums(e, members)
+            self._sums(e, members, within[e])
 
     def _row(self, demand: cp_model.LinearExprT, cells: Collection[int], e: int, size: int) -> None:
         allowed = self.problem.eligible[e].allowed
         slots = [self._slots_of(k, size) for k in cells if allowed[self.classes[k].nodes[0]]]
         self.model.add(Sum(slots) >= demand)
 
-    def _sums(self, e: int, members: Sequence[int]) -> None:
+    def _more(self, within: Collection[int], r: int, size: int) -> cp_model.LinearExprT:
+        """Demand beside `starting` of gangs limited to these eligible sets, in slots of a size."""
+        return 0
+
+    def _sums(self, e: int, members: Sequence[int], within: Collection[int]) -> None:
         """Every other resource, in sum over the nodes of an eligible set."""
         problem = self.problem
         nodes = problem.eligible[e].allowed
         for r in range(1, len(problem.resources)):
             demand = int((problem.request[members, r] * problem.members[members]).sum())
             free = int(problem.free[nodes, r].sum())
-            if demand > free:
+            more = self._more(within, r, 1)
+            if demand > free or not isinstance(more, int):
                 victims = problem.victims
                 held = [
-                    (int(victims.counts[v][nodes[victims.nodes[v]]].sum() * victims.request[v, r]), x)
-                    for v, x in self.evicted.items()
+                    (int(victims.counts[v][nodes[victims.nodes[v]]].sum() * victims.request[v, r]), self.leaves(v))
+                    for v in self.evicted
                 ]
-                self.model.add(Sum([amount * x for amount, x in held if amount]) >= demand - free)
+                self.model.add(Sum([amount * x for amount, x in held if amount]) >= demand - free + more)
 
-    def _slots_of(self, k: int, size: int) -> cp_model.LinearExpr:
+    def _slots_of(self, k: int, size: int) -> cp_model.LinearExprT:
         """GPU slots of a size that the nodes of a class offer."""
         if (k, size) not in self._slots:
             self._slots[k, size] = self._new_slots(k, size)
         return self._slots[k, size]
 
-    def _new_slots(self, k: int, size: int) -> cp_model.LinearExpr:
+    def _new_slots(self, k: int, size: int) -> cp_model.LinearExprT:
         group = self.classes[k]
         free, count = int(self.problem.free[group.nodes[0], 0]), group.size
         held = self._held(k, 0)
@@ -166,13 +177,13 @@ class Slots(Joint):
         base, most = free // size, full // size
         if not held or (base == most and size > 1):
             return Sum([count * base])
-        freed = count * free + Sum([count * amount * self.evicted[v] for v, amount in held])
+        freed = count * free + Sum([count * amount * self.leaves(v) for v, amount in held])
         if size == 1:
             return freed
         if all(amount % size == 0 for _, amount in held):
-            return count * base + Sum([count * (amount // size) * self.evicted[v] for v, amount in held])
+            return count * base + Sum([count * (amount // size) * self.leaves(v) for v, amount in held])
         if len(held) == 1:
-            return count * base + count * (most - base) * self.evicted[held[0][0]]
+            return count * base + count * (most - base) * self.leaves(held[0][0])
         whole = most == base + 1 and all((full - amount) // size == base for _, amount in held)
         # All victims together free one slot more, fewer of them none.
         slots = self.model.new_int_var(count * base, count * most, IMPLIED if whole else "")
@@ -180,5 +191,5 @@ class Slots(Joint):
         for v, amount in held:
             without = (full - amount) // size
             if without < most:
-                self.model.add(slots <= count * without + count * (most - without) * self.evicted[v])
+                self.model.add(slots <= count * without + count * (most - without) * self.leaves(v))
         return slots

@@ -10,7 +10,7 @@ from functools import cached_property
 
 import numpy as np
 
-from gangfit.models import Checkpoint, RunningGang, Snapshot, amounts
+from gangfit.models import Checkpoint, Gang, RunningGang, Snapshot, amounts
 from gangfit.solver.arrays import IntArray
 from gangfit.solver.tenants import Tenants
 
@@ -76,7 +76,7 @@ def encode_victims(
     """
     column = {resource: r for r, resource in enumerate(resources)}
     policy = snapshot.policy.preemption
-    wanted = policy.within != "never" or policy.across != "never"
+    wanted = policy.within != "never" or policy.across != "never" or snapshot.policy.moves.mode == "allowed"
     gangs = sorted((g for g in snapshot.running if wanted and victim_eligible(snapshot, g)), key=lambda g: g.name)
     tenant = {name: t for t, name in enumerate(tenants.names)}
     request = np.zeros((len(gangs), len(column)), dtype=np.int64)
@@ -103,6 +103,11 @@ def victim_eligible(snapshot: Snapshot, gang: RunningGang) -> bool:
     if not gang.preemptible or gang.phase == "terminating":
         return False
     return snapshot.time_s >= protected_until(snapshot, gang)
+
+
+def move_eligible(snapshot: Snapshot, gang: RunningGang) -> bool:
+    """Rule 14, of a gang that could be a victim: moves are allowed, and it didn't start only now."""
+    return snapshot.policy.moves.mode == "allowed" and gang.started_s < snapshot.time_s
 
 
 def protected_until(snapshot: Snapshot, gang: RunningGang) -> int:
@@ -139,7 +144,7 @@ def write_s(checkpoint: Checkpoint) -> Fraction | float:
     return Fraction(checkpoint.bytes, 10**9) / Fraction(repr(checkpoint.write_gbps))
 
 
-def gpu_equivalent(gang: RunningGang, tenants: Tenants) -> int:
+def gpu_equivalent(gang: Gang, tenants: Tenants) -> int:
     """GPUs of the gang; without any, its CPU at the cluster's GPUs per CPU, rounded down, at least 1."""
     if gang.request.gpus:
         return gang.request.gpus * gang.members

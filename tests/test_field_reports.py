@@ -271,14 +271,49 @@ class TestReport19MovesInsteadOfKills:
         """Case (c): two racks, a small job in each, C needs a whole rack; nobody has a right to kill."""
         assert reasons(answer(**self.request())) == {"C": "topology"}
 
-    @pytest.mark.xfail(raises=NotBuiltError, strict=True, reason="needs moves")
     def test_one_of_the_small_jobs_moves(self) -> None:
-        plan = answer(**self.request())
-        if "moves" not in Plan.model_fields:
-            raise NotBuiltError("moves")
-        assert len(plan.moves) == 1  # type: ignore[attr-defined]
+        plan = answer(**self.request(), policy={"moves": {"mode": "allowed"}})
+        assert len(plan.moves) == 1
         assert not plan.preemptions
         assert list(placed(plan)) == ["C"]
+        moved = plan.moves[0]
+        assert {"A": "r2", "B": "r1"}[moved.gang] == next(iter(moved.nodes()))[:2]
+
+    @pytest.mark.parametrize("mode", ["never", "allowed"])
+    def test_a_cpu_job_on_a_gpu_node_goes_to_a_cpu_node(self, mode: str) -> None:
+        """Case (a): where it runs on is a question of its own request, not of the gang that takes its place."""
+        plan = answer(
+            time_s=NOW,
+            tenants=[{"name": "ours", "quota": {"gpus": 8}}, {"name": "theirs", "quota": {"gpus": 0}}],
+            nodes=[
+                {"name": "gpu", "gpus": 8, "cpu_milli": 8_000, "labels": {"kind": "gpu-node"}},
+                {"name": "cpu", "gpus": 0, "cpu_milli": 8_000},
+            ],
+            running=[held("etl", {"gpu": 1}, 0, tenant="theirs", request={"cpu_milli": 6_000})],
+            pending=[
+                gang(
+                    "train", 1, 0, tenant="ours", request={"gpus": 8, "cpu_milli": 4_000}, selector={"kind": "gpu-node"}
+                )
+            ],
+            policy={"moves": {"mode": mode}},
+        )
+        assert set(placed(plan)) == ({"train"} if mode == "allowed" else set())
+        assert {move.gang: move.nodes() for move in plan.moves} == ({"etl": {"cpu": 1}} if mode == "allowed" else {})
+        assert not plan.preemptions
+
+    @pytest.mark.parametrize(("quota", "ratio", "moved"), [(0, 16.0, 0), (64, 16.0, 2), (64, 0.5, 2), (64, 0.49, 0)])
+    def test_a_tenant_over_its_share_moves_nobody_elses(self, quota: int, ratio: float, moved: int) -> None:
+        """Case (b): relocation is disruption: it takes a claim of one's own, and is bounded."""
+        plan = answer(
+            time_s=NOW,
+            tenants=[{"name": "big", "quota": {"gpus": quota}}, {"name": "small", "quota": {"gpus": 64}}],
+            nodes=[{"name": f"n{n}", "gpus": 8} for n in range(4)],
+            running=[held(f"s{n}-{i}", {f"n{n}": 1}, 2, tenant="small") for n in range(4) for i in range(2 + (n == 0))],
+            pending=[gang("wide", 1, 8, tenant="big")],
+            policy={"moves": {"mode": "allowed", "max_ratio": ratio}, "preemption": {"across": "never"}},
+        )
+        assert len(plan.moves) == moved
+        assert bool(placed(plan)) is bool(moved)
 
     @staticmethod
     def request() -> dict[str, Any]:

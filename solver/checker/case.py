@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from gangfit.models import Placement, Plan, Preemption, RunningGang, Snapshot
+from gangfit.models import Gang, Move, PendingGang, Placement, Plan, Preemption, RunningGang, Snapshot
 from gangfit.solver.checker.cluster import Cluster, Occupancy, read_cluster
 from gangfit.solver.checker.room import Masks, Room, Wish, wish_of
 from gangfit.solver.checker.tenancy import Holdings, Tenancy, read_tenancy
@@ -46,8 +46,14 @@ class Case:
         """Running gangs that the plan preempts, by index; terminating ones leave anyway."""
         self.victims[[cluster.running_index[entry.gang] for entry, _ in self.preempted]] = True
         self.victims &= cluster.counted
+        self.moved: Bools = np.zeros(len(cluster.running_gangs), dtype=np.bool_)
+        """Running gangs that the plan moves, by index; victims and terminating ones only leave."""
+        self.moved[[cluster.running_index[entry.gang] for entry, _ in self.moves]] = True
+        self.moved &= cluster.counted & ~self.victims
+        self.arrivals: Occupancy = self._read_moves()
         self.taken: Ints = self.placed.taken(cluster.asks, len(cluster.names))
         """What the plan takes, shape (resources, nodes)."""
+        self.taken += self.arrivals.taken(cluster.running_asks, len(cluster.names))
         self.counted: dict[tuple[Wish, int], dict[str, int]] = {}
         """(wish, members where they matter) → counters of a blocked gang."""
 
@@ -90,6 +96,18 @@ class Case:
         """Members of the gangs that start and of the one with a promise: what the tiers of placement count."""
         return self.placed if self.promise is None else Occupancy.both(self.placed, self.promise.occupancy)
 
+    def _read_moves(self) -> Occupancy:
+        """Triples of the moved gangs where they go, on known nodes; gang index as of running gangs."""
+        triples = [
+            (self.cluster.running_index[entry.gang], self.cluster.index[name], count)
+            for entry, _ in self.moves
+            if self.moved[self.cluster.running_index[entry.gang]]
+            for name, count in entry.nodes().items()
+            if name in self.cluster.index
+        ]
+        flat = np.array(triples, dtype=np.int64).reshape(-1, 3)
+        return Occupancy(flat[:, 0], flat[:, 1], flat[:, 2])
+
     @property
     def full(self) -> bool:
         """Whether the plan claims more than placements, as an answer of the solver does."""
@@ -129,6 +147,40 @@ class Case:
         ]
 
     @cached_property
+    def moves(self) -> list[tuple[Move, RunningGang]]:
+        """Moves of known running gangs, each gang once."""
+        cluster = self.cluster
+        first = {entry.gang: entry for entry in reversed(self.plan.moves)}
+        known = [entry for entry in self.plan.moves if entry.gang in cluster.running_index]
+        return [
+            (entry, cluster.running_gangs[cluster.running_index[entry.gang]])
+            for entry in known
+            if entry is first[entry.gang]
+        ]
+
+    @cached_property
+    def laid(self) -> Case:
+        """The same plan with every moved gang as one that is placed: it has left, and starts where it goes."""
+        if not self.moved.any():
+            return self
+        snapshot, moves = self.cluster.snapshot, [entry for entry, gang in self.moves if self._moves(gang)]
+        gone = {entry.gang for entry in moves}
+        again = [
+            PendingGang(**{name: getattr(gang, name) for name in Gang.model_fields})
+            for gang in snapshot.running
+            if gang.name in gone
+        ]
+        stays = tuple(gang for gang in snapshot.running if gang.name not in gone)
+        placements = (*self.plan.placements, *(Placement(gang=entry.gang, roles=entry.roles) for entry in moves))
+        return Case(
+            snapshot.model_copy(update={"running": stays, "pending": (*snapshot.pending, *again)}),
+            Plan(placements=placements, preemptions=self.plan.preemptions),
+        )
+
+    def _moves(self, gang: RunningGang) -> bool:
+        return bool(self.moved[self.cluster.running_index[gang.name]])
+
+    @cached_property
     def tenancy(self) -> Tenancy:
         """The tenants of the snapshot."""
         return read_tenancy(self.cluster)
@@ -150,10 +202,10 @@ class Case:
 
     @cached_property
     def space(self) -> Ints:
-        """Free amounts with the victims gone, shape (resources, nodes)."""
-        if not self.victims.any():
+        """Free amounts with the victims and the moved gangs gone, shape (resources, nodes)."""
+        if not (self.victims | self.moved).any():
             return self.cluster.free
-        return self.cluster.free_beside(self.cluster.counted & ~self.victims)
+        return self.cluster.free_beside(self.cluster.counted & ~self.victims & ~self.moved)
 
     @cached_property
     def wishes(self) -> list[Wish]:

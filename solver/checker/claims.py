@@ -9,6 +9,7 @@ from gangfit.solver.checker.case import Case
 from gangfit.solver.checker.fairness import fairness
 from gangfit.solver.checker.leaving import drains, starts
 from gangfit.solver.checker.leximin import leximin
+from gangfit.solver.checker.moving import returns
 from gangfit.solver.checker.tiers import intact_domains, tier_scales, tier_values
 
 TOLERANCE = 1e-9
@@ -17,7 +18,7 @@ TOLERANCE = 1e-9
 
 def claims(case: Case) -> Iterator[Violation]:
     """Every stated figure equals the recomputed one; bounds, gaps, proofs and status agree with each other."""
-    for source in (_tiers, _status, _quality, _fragmentation, drains, starts, fairness, leximin):
+    for source in (_tiers, _status, _quality, _fragmentation, drains, starts, returns, fairness, leximin):
         for gang, message in source(case):
             yield Violation(rule="claims", gang=gang, message=message)
 

@@ -60,7 +60,10 @@ class Occupancy:
 
 @dataclass(frozen=True)
 class Cluster:
-    """Nodes, running gangs and pending gangs. Resources are those that a pending gang asks, and the built-in three."""
+    """Nodes, running gangs and pending gangs.
+
+    Resources are the built-in three and those asked by pending gangs or, where moves are allowed, by any gang.
+    """
 
     snapshot: Snapshot
     """Where all this comes from."""
@@ -123,7 +126,8 @@ def read_cluster(snapshot: Snapshot) -> Cluster:
     names = tuple(chain.from_iterable(snapshot.node_names))
     index = {name: position for position, name in enumerate(names)}
     pending = tuple(sorted(snapshot.pending, key=lambda gang: (-gang.priority, gang.submitted_s, gang.name)))
-    named = sorted({name for gang in pending for name in gang.request.resources})
+    placeable: tuple[Gang, ...] = (*pending, *(snapshot.running if snapshot.policy.moves.mode == "allowed" else ()))
+    named = sorted({name for gang in placeable for name in gang.request.resources})
     resources = (*BUILT_IN, *(f"resources.{name}" for name in named))
     running = _occupancy((gang.placement for gang in snapshot.running), index)
     asks = ask_rows(snapshot.running, resources)

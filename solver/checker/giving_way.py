@@ -54,10 +54,20 @@ def victim_right(case: Case) -> Iterator[Violation]:
         if not case.admitted[rank]:
             fault: str | None = f"gang {taker.name!r} doesn't start"
         else:
-            fault = rights.settled(taker) or rights.fault(entry, taker, victim)
+            fault = settle_fault(case, taker) or rights.fault(entry, taker, victim)
         if fault is not None:
             message = f"gang {victim.name!r} gives way to {taker.name!r} by {entry.reason!r}: {fault}"
             yield Violation(rule="victim_right", gang=victim.name, message=message)
+
+
+def settle_fault(case: Case, taker: PendingGang) -> str | None:
+    """What keeps a gang from taking from anyone, whatever its reason."""
+    snapshot = case.cluster.snapshot
+    since = None if taker.preempted_s is None else snapshot.time_s - taker.preempted_s
+    settle_s = snapshot.policy.preemption.settle_s
+    if since is not None and since < settle_s:
+        return f"that was preempted {since} s ago itself, settle_s is {settle_s}"
+    return None
 
 
 class _Rights:
@@ -67,13 +77,6 @@ class _Rights:
         self._case = case
         self._policy = case.cluster.snapshot.policy.preemption
         self._up_to = _holdings_at_start(case)
-
-    def settled(self, taker: PendingGang) -> str | None:
-        """What is wrong with the taker, whatever its reason."""
-        since = None if taker.preempted_s is None else self._case.cluster.snapshot.time_s - taker.preempted_s
-        if since is not None and since < self._policy.settle_s:
-            return f"that was preempted {since} s ago itself, settle_s is {self._policy.settle_s}"
-        return None
 
     def fault(self, entry: Preemption, taker: PendingGang, victim: RunningGang) -> str | None:
         """Why the taker hasn't the stated right; None: it has."""
@@ -149,7 +152,7 @@ def victim_needed(case: Case) -> Iterator[Violation]:
     for entry, gang in case.preempted:
         index = case.cluster.running_index[entry.gang]
         nodes = np.unique(case.cluster.running.node[case.cluster.running.gang == index])
-        staying = case.cluster.counted & ~case.victims
+        staying = case.cluster.counted & ~case.victims & ~case.moved
         staying[index] = True
         beside = space if not case.victims[index] else case.cluster.free_beside(staying)
         taken = case.taken[:, nodes]

@@ -9,7 +9,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from gangfit.models import Drain, RunningGang
+from gangfit.models import Drain, Gang, RunningGang
 from gangfit.solver.checker.case import Case
 from gangfit.solver.checker.tree import Bools
 
@@ -40,7 +40,7 @@ def true_drain(case: Case, gang: RunningGang) -> Drain:
         saved_by_s=now + math.ceil(write_s) if saved and write_s is not None else None,
         kill_s=now + gang.grace_s,
         resume_from_s=now if saved else last,
-        lost_gpu_s=min(_gpus(case, gang) * (lost_s + gang.restart_s), 2**46),
+        lost_gpu_s=min(gpus_of(case, gang) * (lost_s + gang.restart_s), 2**46),
     )
 
 
@@ -52,7 +52,7 @@ def _write_s(gang: RunningGang) -> Fraction | None:
     return Fraction(point.bytes, GB) / Fraction(repr(point.write_gbps))
 
 
-def _gpus(case: Case, gang: RunningGang) -> int:
+def gpus_of(case: Case, gang: Gang) -> int:
     """GPUs that a gang holds; without any, what its CPU is worth in the cluster, at least 1."""
     if gang.request.gpus:
         return gang.members * gang.request.gpus
@@ -62,10 +62,11 @@ def _gpus(case: Case, gang: RunningGang) -> int:
 
 def drains(case: Case) -> Iterator[Fault]:
     """Every stated figure of a victim's leaving is the recomputed one."""
-    for entry, gang in case.preempted:
+    preempted = [(entry.drain, gang) for entry, gang in case.preempted]
+    for drain, gang in (*preempted, *((entry.drain, gang) for entry, gang in case.moves)):
         true = true_drain(case, gang)
         for name in Drain.model_fields:
-            stated, recomputed = getattr(entry.drain, name), getattr(true, name)
+            stated, recomputed = getattr(drain, name), getattr(true, name)
             if stated != recomputed:
                 yield gang.name, f"drain of gang {gang.name!r}: {name} is {stated}, recomputed {recomputed}"
 
@@ -74,7 +75,7 @@ def starts(case: Case) -> Iterator[Fault]:
     """Every placement says truly until when it waits for gangs that leave; a caller's own plan may leave it out."""
     if not case.full and all(placement.starts_after_s is None for placement in case.plan.placements):
         return
-    waits = _waits(case)
+    waits = waits_at(case)
     for placement in case.plan.placements:
         rank = case.cluster.rank.get(placement.gang)
         if rank is None:
@@ -86,10 +87,17 @@ def starts(case: Case) -> Iterator[Fault]:
             yield placement.gang, message
 
 
-def _waits(case: Case) -> dict[int, int]:
+def end_of(case: Case, gang: RunningGang) -> int:
+    """When a gang that leaves is gone."""
+    if gang.phase == "terminating" and gang.expected_end_s is not None:
+        return gang.expected_end_s
+    return case.cluster.snapshot.time_s + gang.grace_s
+
+
+def waits_at(case: Case) -> dict[int, int]:
     """Node index → instant until which new members wait there; nodes where they don't have to are left out."""
     cluster, now = case.cluster, case.cluster.snapshot.time_s
-    leaving: Bools = ~cluster.counted | case.victims
+    leaving: Bools = ~cluster.counted | case.victims | case.moved
     if not leaving.any():
         return {}
     without = cluster.free_beside(np.ones_like(leaving))
@@ -98,9 +106,7 @@ def _waits(case: Case) -> dict[int, int]:
     left = cluster.running.only(leaving)
     for index, node in zip(left.gang.tolist(), left.node.tolist(), strict=True):
         gang = cluster.running_gangs[index]
-        end = now + gang.grace_s
-        if gang.phase == "terminating" and gang.expected_end_s is not None:
-            end = gang.expected_end_s
+        end = end_of(case, gang)
         if over[node]:
             ends[node] = max(ends.get(node, end), end)
     return {node: end for node, end in ends.items() if end > now}

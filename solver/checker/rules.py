@@ -11,6 +11,7 @@ from gangfit.solver.checker.case import Case
 from gangfit.solver.checker.claims import claims
 from gangfit.solver.checker.giving_way import tenant_limit, victim_eligible, victim_needed, victim_right
 from gangfit.solver.checker.leximin import closed_upward
+from gangfit.solver.checker.moving import move_eligible, move_needed, move_right
 from gangfit.solver.checker.order import considered_order
 from gangfit.solver.checker.reservation import reservation
 from gangfit.solver.checker.room import Wish, tolerates
@@ -18,9 +19,10 @@ from gangfit.solver.checker.tree import Bools
 from gangfit.solver.checker.waiting import admission, blocked_reason
 
 __all__ = [
-    "RULES", "admission", "blocked_reason", "claims", "closed_upward", "considered_order", "gpu_model", "node_capacity",
-    "node_selector", "node_state", "node_taints", "reference", "required_level", "reservation", "tenant_limit",
-    "victim_eligible", "victim_needed", "victim_right", "whole_gang",
+    "RULES", "admission", "blocked_reason", "claims", "closed_upward", "considered_order", "gpu_model",
+    "move_eligible", "move_needed", "move_right", "node_capacity", "node_selector", "node_state", "node_taints",
+    "reference", "required_level", "reservation", "tenant_limit", "victim_eligible", "victim_needed",
+    "victim_right", "whole_gang",
 ]  # fmt: skip
 
 ROLE = "members"
@@ -41,6 +43,15 @@ def reference(case: Case) -> Iterator[Violation]:
                     f"gang {placement.gang!r} is placed on unknown node {node!r}; {len(cluster.names)} nodes known"
                 )
                 yield Violation(rule="reference", gang=placement.gang, node=node, message=message)
+    for move in plan.moves:
+        yield from _unknown_gang(case, "moves ('for')", move.for_gang or "")
+        if move.gang not in cluster.running_index:
+            message = f"moves name {move.gang!r}, which is none of {len(cluster.running_gangs)} running gangs"
+            yield Violation(rule="reference", gang=move.gang, message=message)
+        for node in move.nodes():
+            if node not in cluster.index:
+                message = f"gang {move.gang!r} moves to unknown node {node!r}; {len(cluster.names)} nodes known"
+                yield Violation(rule="reference", gang=move.gang, node=node, message=message)
     lists = (("blocked", plan.blocked), ("considered", plan.considered), ("quality", plan.quality))
     for where, entries in lists:
         for listed in entries:
@@ -71,10 +82,18 @@ def whole_gang(case: Case) -> Iterator[Violation]:
     for gang in case.cluster.pending:
         for message in _not_whole(case, gang):
             yield Violation(rule="whole_gang", gang=gang.name, message=f"gang {gang.name!r} {message}")
+    for move, moved in case.moves:
+        members = sum(move.nodes().values())
+        if set(move.roles) != {ROLE} or members != moved.members:
+            message = (
+                f"gang {moved.name!r} moves with {members} members as {_listed(move.roles)}, it has {moved.members}"
+            )
+            yield Violation(rule="whole_gang", gang=moved.name, message=message)
 
 
 def node_capacity(case: Case) -> Iterator[Violation]:
     """What members take on a node is at most what is free there, for every resource asked."""
+    case = case.laid
     cluster, placed = case.cluster, case.placed
     over = (case.taken > case.space) & (case.taken > 0) & ~cluster.unlimited
     for node, resource in np.argwhere(over.T).tolist():
@@ -91,6 +110,7 @@ def node_capacity(case: Case) -> Iterator[Violation]:
 
 def node_state(case: Case) -> Iterator[Violation]:
     """Members sit on ready nodes only."""
+    case = case.laid
     for gang, node in _misplaced(case, lambda _: case.cluster.ready):
         entry = case.cluster.entries[case.cluster.entry[node]]
         name = case.cluster.names[node]
@@ -100,6 +120,7 @@ def node_state(case: Case) -> Iterator[Violation]:
 
 def node_selector(case: Case) -> Iterator[Violation]:
     """Every key of the selector is a label of the node, with that very value."""
+    case = case.laid
     for gang, node in _misplaced(case, lambda wish: case.masks.selector(wish.selector)):
         labels = case.cluster.entries[case.cluster.entry[node]].labels
         name = case.cluster.names[node]
@@ -114,6 +135,7 @@ def node_selector(case: Case) -> Iterator[Violation]:
 
 def node_taints(case: Case) -> Iterator[Violation]:
     """Every taint of the node is tolerated."""
+    case = case.laid
     for gang, node in _misplaced(case, lambda wish: case.masks.tolerated(wish.tolerations)):
         taints = case.cluster.entries[case.cluster.entry[node]].taints
         name = case.cluster.names[node]
@@ -126,6 +148,7 @@ def node_taints(case: Case) -> Iterator[Violation]:
 
 def gpu_model(case: Case) -> Iterator[Violation]:
     """A gang that names a GPU model sits on nodes of that very model."""
+    case = case.laid
     for gang, node in _misplaced(case, lambda wish: case.masks.gpu_model(wish.gpu_model)):
         model = case.cluster.entries[case.cluster.entry[node]].gpu_model
         name = case.cluster.names[node]
@@ -135,6 +158,7 @@ def gpu_model(case: Case) -> Iterator[Violation]:
 
 def required_level(case: Case) -> Iterator[Violation]:
     """All members sit in one domain of the required level, and not in an unknown one."""
+    case = case.laid
     tree = case.cluster.tree
     ranks, all_nodes = case.pairs
     for rank in _outside(case):
@@ -158,6 +182,7 @@ def required_level(case: Case) -> Iterator[Violation]:
 RULES: tuple[Callable[[Case], Iterator[Violation]], ...] = (
     reference, whole_gang, node_capacity, node_state, node_selector, node_taints, gpu_model, required_level,
     tenant_limit, victim_eligible, victim_right, victim_needed, closed_upward, reservation,
+    move_eligible, move_right, move_needed,
     considered_order, admission, blocked_reason, claims,
 )  # fmt: skip
 """Every rule, in the order of the report."""

@@ -58,6 +58,7 @@ FULL: dict[str, Any] = {
         "time_limit_s": 2.5, "seed": 3, "workers": 4, "deterministic": True, "overcommit": "clamp", "order": "priority",
         "reservation": "never",
         "preemption": {"within": "never", "across": "priority", "settle_s": 50, "guard": 2},
+        "moves": {"mode": "allowed", "max_gangs": 3, "max_ratio": 1.5},
     },
     "meta": {"origin": {"any": ["json", 1.5, None]}},
 }  # fmt: skip
@@ -249,6 +250,7 @@ class TestDefaults:
             "time_limit_s": 10.0, "seed": 0, "workers": 2, "deterministic": False, "overcommit": "reject",
             "order": "drf", "reservation": None,
             "preemption": {"within": "priority", "across": "reclaim", "settle_s": 600, "guard": 3},
+            "moves": {"mode": "never", "max_gangs": 8, "max_ratio": 2.0},
         }  # fmt: skip
 
     @pytest.mark.parametrize(

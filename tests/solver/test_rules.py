@@ -19,7 +19,7 @@ from vectors import tiers
 
 import gangfit.solver.admission
 from gangfit.models import Snapshot
-from gangfit.solver import InvalidPlanError, assignment, check, eligibility, oracle, solve, victims
+from gangfit.solver import InvalidPlanError, assignment, check, eligibility, movers, oracle, solve, trim, victims
 from gangfit.solver.checker import rules as checker_rules
 from gangfit.solver.checker import tiers as checker_tiers
 from gangfit.solver.joint import Joint
@@ -425,12 +425,26 @@ WITHOUT_VICTIMS = {"tenant_limit", "closed_upward", "reservation", "considered_o
 """Rules that the plain model takes from the order it admits gangs in, or from second columns of the round: they decide
 who is asked, not where he sits."""
 WITH_VICTIMS = {"victim_eligible", "victim_right", "victim_needed", "lost_progress"}
+WITH_MOVES = {"move_eligible", "move_right", "move_needed"}
 """Rules that the plain model doesn't have: it is for rounds in which nobody gives way. Brute force is their oracle."""
 
 
 def rule_functions(of: type) -> set[str]:
     """Public functions of a formulation that aren't its mechanics."""
-    mechanics = {"build", "tiers", "objective", "hint", "decode", "back", "budget", "broken", "cut", "leaving"}
+    mechanics = {
+        "build",
+        "tiers",
+        "objective",
+        "hint",
+        "decode",
+        "back",
+        "budget",
+        "broken",
+        "cut",
+        "leaving",
+        "leaves",
+        "gone",
+    }
     return {name for name, _ in inspect.getmembers(of, inspect.isfunction) if name[0] != "_"} - mechanics
 
 
@@ -441,7 +455,7 @@ class TestNames:
     names = ("considered_order", *numbered)
 
     def test_the_page_names_each_once(self) -> None:
-        assert len(self.numbered) == len(set(self.numbered)) == 19
+        assert len(self.numbered) == len(set(self.numbered)) == 22
         bold = re.findall(r"\*\*(\w+_\w+)\*\*", DOC.read_text())
         assert sorted(bold) == sorted(set(self.names) - {"admission", "reservation"})
 
@@ -456,7 +470,7 @@ class TestNames:
     def test_functions_of_the_models_without_victims(self, formulation: type) -> None:
         local = {name for name, value in vars(eligibility).items() if inspect.isfunction(value) and name[0] != "_"}
         assert local == set(ELIGIBILITY)
-        assert rule_functions(formulation) | local == set(self.names) - WITHOUT_VICTIMS - WITH_VICTIMS
+        assert rule_functions(formulation) | local == set(self.names) - WITHOUT_VICTIMS - WITH_VICTIMS - WITH_MOVES
 
     def test_functions_of_the_model_with_victims(self) -> None:
         more = {"tenant_limit", "victim_right", "lost_progress"}
@@ -464,14 +478,17 @@ class TestNames:
         assert WITH_VICTIMS - more == {"victim_eligible", "victim_needed"}
         assert callable(victims.victim_eligible)
         assert "Rule 11" in (oracle.needed.__doc__ or "")
+        assert callable(victims.move_eligible)
+        assert callable(movers.move_right)
+        assert "16" in (trim.__doc__ or "")
 
     def test_functions_of_the_values(self) -> None:
-        assert set(self.numbered[15:]) <= set(vars(assignment))
+        assert set(self.numbered[18:]) <= set(vars(assignment))
         assert callable(victims.lost_progress)
         assert callable(gangfit.solver.admission.admit)
 
     def test_functions_of_the_checker(self) -> None:
         beyond = {"reference", "blocked_reason", "claims"}
-        assert {rule.__name__ for rule in checker_rules.RULES} == {"considered_order", *self.numbered[:14], *beyond}
+        assert {rule.__name__ for rule in checker_rules.RULES} == {"considered_order", *self.numbered[:17], *beyond}
         tiers = {name for name, value in vars(checker_tiers).items() if inspect.isfunction(value) and name[0] != "_"}
-        assert set(self.numbered[14:]) <= tiers
+        assert set(self.numbered[17:]) <= tiers
