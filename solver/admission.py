@@ -119,6 +119,8 @@ class Loop:
     """Counts on free space and all that preemptors could free."""
     asked: dict[int, tuple[Answer, list[frozenset[int]]]] = field(default_factory=dict)
     """Questions with victims that were put before the one in free space."""
+    hopeless: dict[tuple[int, int], int] = field(default_factory=dict)
+    """(shape, required level) → members that have no room even when all of known end has ended."""
     stale: bool = False
     """The victims at hand are lawful, but not known to be the cheapest."""
 
@@ -150,16 +152,21 @@ class Loop:
 
     def _reserve(self, gang: int) -> None:
         """Promise the refused gang a start, if it is the first of which one is known."""
-        calendar, preemption = self.calendar, self.preemption
+        calendar, preemption, problem = self.calendar, self.preemption, self.problem
         if self.reservation is not None or not self.order.within_limit(gang) or not calendar.instants(self.admitted):
             return
-        if not preemption.preemptors and not calendar.ever_fits(gang):
+        alike, members = (int(problem.shape_of[gang]), int(problem.required[gang])), int(problem.members[gang])
+        if not preemption.preemptors and (
+            members >= self.hopeless.get(alike, members + 1) or not calendar.ever_fits(gang)
+        ):
             return
         if preemption.preemptors:
             self._refresh()
         found = earliest(calendar, gang, self.admitted, lambda later: self._later(later, gang))
         if found == "limit":
             self.decided[gang] = "limit"
+        elif found == "no" and not preemption.preemptors:
+            self.hopeless[alike] = members
         if isinstance(found, str):
             return
         self.reservation, answer = found

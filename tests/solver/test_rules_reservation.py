@@ -101,6 +101,14 @@ class TestReservation:
     def test_a_gang_that_has_no_instant_is_passed_over(self, first: Json) -> None:
         assert list(promises(solve(four(first, {**BIG, "submitted_s": 1})))) == ["big"]
 
+    def test_so_are_others_like_it(self) -> None:
+        """n1 is held for ever: four members and more have no instant, three have."""
+        nodes = [node(f"n{i}", "r") for i in range(4)]
+        ends = [held("a", "n0", 100), held("b", "n1")]
+        pending = [lasting(f"g{i}", None, members, after=i) for i, members in enumerate((4, 4, 5, 3))]
+        plan = solve(snapshot(nodes, pending, ends, time_s=NOW))
+        assert list(promises(plan)) == ["g3"]
+
     def test_whom_nothing_is_known_to_end_for_waits_without(self) -> None:
         plan = solve(snapshot(racks((8,)), [lasting("g", None)], [held("old", "r0n0")], time_s=NOW))
         assert not promises(plan)
