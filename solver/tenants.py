@@ -6,10 +6,12 @@ in docs/model.md, "Who is next".
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
+from math import lcm
 from typing import Literal
 
 import numpy as np
@@ -48,10 +50,17 @@ class Tenants:
 
     def chain(self, tenant: int) -> tuple[int, ...]:
         """The tenant and all above it, leaf first."""
-        result = [tenant]
-        while self.parent[result[-1]] >= 0:
-            result.append(self.parent[result[-1]])
-        return tuple(result)
+        return self._chains[tenant]
+
+    @cached_property
+    def _chains(self) -> list[tuple[int, ...]]:
+        result = []
+        for tenant in range(len(self.names)):
+            chain = [tenant]
+            while self.parent[chain[-1]] >= 0:
+                chain.append(self.parent[chain[-1]])
+            result.append(tuple(chain))
+        return result
 
     def below_ancestor(self, tenant: int, other: int) -> tuple[int, ...]:
         """From the tenant up to just below the lowest common ancestor with another tenant."""
@@ -60,10 +69,14 @@ class Tenants:
 
     def dominant(self, tenant: int, use: IntArray) -> tuple[int, Fraction]:
         """(resource index, share of capacity) of the dominant resource, without the weight; (−1, 0): holds nothing."""
+        return self.dominant_of(use[tenant].tolist())
+
+    def dominant_of(self, held: list[int]) -> tuple[int, Fraction]:
+        """As `dominant`, from the amounts held, (R,)."""
         best, most, of = -1, 0, 1
-        for r, (held, capacity) in enumerate(zip(use[tenant].tolist(), self._capacity, strict=True)):
-            if capacity and held * of > most * capacity:
-                best, most, of = r, held, capacity
+        for r, (amount, capacity) in enumerate(zip(held, self._capacity, strict=True)):
+            if capacity and amount * of > most * capacity:
+                best, most, of = r, amount, capacity
         return best, Fraction(most, of)
 
 
@@ -98,13 +111,19 @@ def encode_tenants(snapshot: Snapshot, resources: Sequence[str], capacity: IntAr
             quota[t] = 0
     use = np.zeros((len(names), len(column)), dtype=np.int64)
     tenants = Tenants(names, parent, weight, quota, limit, capacity, use)
-    chains = [tenants.chain(t) for t in range(len(names))]
+    own = [[0] * len(column) for _ in names]
     for gang in snapshot.running:
         if gang.phase == "terminating":
             continue
-        for resource, amount in amounts(gang.request).items():
-            for t in chains[index[gang.tenant]]:
-                use[t, column[resource]] += gang.members * (amount or 0)
+        row, request, members = own[index[gang.tenant]], gang.request, gang.members
+        row[column["gpus"]] += members * request.gpus
+        row[column["cpu_milli"]] += members * request.cpu_milli
+        row[column["memory_mib"]] += members * request.memory_mib
+        for resource, amount in request.resources.items():
+            row[column[f"resources.{resource}"]] += members * amount
+    for t, held in enumerate(own):
+        if any(held):
+            use[list(tenants.chain(t))] += np.array(held, dtype=np.int64)
     return tenants
 
 
@@ -127,61 +146,88 @@ class Step:
     """What decided at every level of the tree: the tenant and all above it, root first."""
 
 
-Key = tuple[int, int, int, Fraction, int]
+Key = tuple[int, int, int, Fraction | int, int]
+"""What decides between siblings; the last is the gang offered, which stands for priority, submission and name."""
 
 
 class Order:
-    """Hands out gangs one at a time: `next` tells whose turn it is, `settle` what became of it."""
+    """Hands out gangs one at a time: `next` tells whose turn it is, `settle` what became of it.
+
+    Every parent keeps its children in a heap by key. A child's key changes only when a gang below it is settled; then
+    a new entry is pushed and the old one is stale. So a step costs O(depth · log children).
+    """
 
     def __init__(
         self, tenants: Tenants, tenant_of: IntArray, total: IntArray, priority: Iterable[int], by_priority: bool
     ) -> None:
         """`tenant_of` (J,), `total` (J, R) members × request, gangs sorted by priority, submission, name."""
-        self.tenants = tenants
-        self.use = tenants.use.copy()
-        """(T, R): running gangs and those admitted so far."""
-        self._total = total
-        self._tenant_of = tenant_of
+        self._read(tenants, total)
+        self._tenant_of: list[int] = tenant_of.tolist()
         self._priority = [-p if by_priority else 0 for p in priority]
         self._queue: list[list[int]] = [[] for _ in tenants.names]
         for gang in reversed(range(len(tenant_of))):
-            self._queue[int(tenant_of[gang])].append(gang)
-        self._children: list[list[int]] = [[] for _ in tenants.names]
-        self._roots: list[int] = []
-        for t, parent in enumerate(tenants.parent):
-            (self._roots if parent < 0 else self._children[parent]).append(t)
-        self._offer: list[tuple[Key, int] | None] = [None] * len(tenants.names)
-        for t in sorted(range(len(tenants.names)), key=lambda t: -len(tenants.chain(t))):
+            self._queue[self._tenant_of[gang]].append(gang)
+        self._heaps: list[list[tuple[Key, int, int]]] = [[] for _ in range(len(tenants.names) + 1)]
+        """Per tenant, and last for the roots: (key, version, child)."""
+        self._version = [0] * len(tenants.names)
+        """How often each tenant's key has changed."""
+        waiting = {t for tenant in set(self._tenant_of) for t in tenants.chain(tenant)}
+        self._upwards = sorted(waiting, key=lambda t: -len(tenants.chain(t)))
+        """Tenants with gangs, those below before those above."""
+        for t in self._upwards:
             self._refresh(t)
+
+    def _read(self, tenants: Tenants, total: IntArray) -> None:
+        self.tenants = tenants
+        self._use: list[list[int]] = tenants.use.tolist()
+        self._quota: list[list[int]] = tenants.quota.tolist()
+        self._limit: dict[int, list[int]] = {
+            int(t): tenants.limit[t].tolist() for t in np.flatnonzero((tenants.limit < UNBOUNDED).any(axis=1))
+        }
+        """Tenants that have one."""
+        capacity = [int(amount) for amount in tenants.capacity]
+        scale = lcm(*(amount for amount in capacity if amount))
+        self._part = [scale // amount if amount else 0 for amount in capacity]
+        """Per resource: shares of all resources in one unit, 1/lcm of the capacities."""
+        self._total: list[list[int]] = total.tolist()
+
+    @property
+    def use(self) -> IntArray:
+        """(T, R): running gangs and those admitted so far."""
+        return np.array(self._use, dtype=np.int64).reshape(self.tenants.use.shape)
 
     def next(self) -> int | None:
         """The gang whose turn it is, or None when all have been considered."""
-        best = self._best(self._roots)
-        return None if best is None else best[1]
+        return self._best(len(self.tenants.names))
 
     def step(self, gang: int) -> Step:
         """What decided a gang's turn."""
-        chain = self.tenants.chain(int(self._tenant_of[gang]))
+        chain = self.tenants.chain(self._tenant_of[gang])
         turns = tuple(Turn(t, CLASSES[self._class(t, gang)], self._share(t)) for t in reversed(chain))
         return Step(gang, turns)
 
     def _share(self, tenant: int) -> Fraction:
         """Weighted dominant share; without the weight where that is 0."""
-        return self.tenants.dominant(tenant, self.use)[1] / (self.tenants.weight[tenant] or 1)
+        share, weight = self.tenants.dominant_of(self._use[tenant])[1], self.tenants.weight[tenant]
+        return share / weight if weight > 1 else share
 
     def within_limit(self, gang: int, gone: IntArray | None = None) -> bool:
         """Whether the tenant, and all above it, stay within their limits if the gang starts.
 
         `gone` (T, R) is what victims give back.
         """
-        chain = list(self.tenants.chain(int(self._tenant_of[gang])))
         asks = self._total[gang]
-        after = self.use[chain] + asks - (0 if gone is None else gone[chain])
-        return not ((after > self.tenants.limit[chain]) & (asks > 0)).any()
+        for t in self.tenants.chain(self._tenant_of[gang]) if self._limit else ():
+            if t in self._limit:
+                back = [0] * len(asks) if gone is None else gone[t].tolist()
+                rows = zip(self._use[t], asks, back, self._limit[t], strict=True)
+                if any(use + ask - less > limit and ask > 0 for use, ask, less, limit in rows):
+                    return False
+        return True
 
     def settle(self, gang: int, admitted: bool) -> None:
         """The gang, whose turn it was, has been considered."""
-        tenant = int(self._tenant_of[gang])
+        tenant = self._tenant_of[gang]
         assert self._queue[tenant][-1] == gang
         self._queue[tenant].pop()
         if admitted:
@@ -191,32 +237,46 @@ class Order:
 
     def add(self, gang: int) -> None:
         """The gang starts."""
-        self.use[list(self.tenants.chain(int(self._tenant_of[gang])))] += self._total[gang]
+        asks = self._total[gang]
+        for t in self.tenants.chain(self._tenant_of[gang]):
+            self._use[t] = [use + ask for use, ask in zip(self._use[t], asks, strict=True)]
 
     def move(self, tenants: Tenants, total: IntArray, started: Iterable[int]) -> None:
         """Go on with other resources after those in common; `started` are all that count so far."""
-        self.tenants, self._total, self.use = tenants, total, tenants.use.copy()
+        self._read(tenants, total)
         for gang in started:
             self.add(gang)
+        self._heaps = [[] for _ in self._heaps]
+        for t in self._upwards:
+            self._refresh(t)
 
-    def _best(self, children: list[int]) -> tuple[Key, int] | None:
-        return min((offer for t in children if (offer := self._offer[t]) is not None), default=None)
+    def _best(self, parent: int) -> int | None:
+        """The gang that the first of a parent's children offers; stale entries are dropped."""
+        heap = self._heaps[parent]
+        while heap and heap[0][1] != self._version[heap[0][2]]:
+            heapq.heappop(heap)
+        return heap[0][0][-1] if heap else None
 
     def _refresh(self, tenant: int) -> None:
-        if self._children[tenant]:
-            best = self._best(self._children[tenant])
-            gang = None if best is None else best[1]
-        else:
-            gang = self._queue[tenant][-1] if self._queue[tenant] else None
+        """A tenant's offer and key, once those below it are right."""
+        self._version[tenant] += 1
+        gang = self._queue[tenant][-1] if self._queue[tenant] else self._best(tenant)
         if gang is None:
-            self._offer[tenant] = None
             return
-        weightless = int(self.tenants.weight[tenant] == 0)
-        key = (self._priority[gang], self._class(tenant, gang), weightless, self._share(tenant), gang)
-        self._offer[tenant] = key, gang
+        entry = self._key(tenant, gang), self._version[tenant], tenant
+        heapq.heappush(self._heaps[self.tenants.parent[tenant]], entry)
+
+    def _key(self, tenant: int, gang: int) -> Key:
+        weight = self.tenants.weight[tenant]
+        share = max((use * part for use, part in zip(self._use[tenant], self._part, strict=True)), default=0)
+        weighted = share if weight <= 1 else Fraction(share, weight)
+        return self._priority[gang], self._class(tenant, gang), int(weight == 0), weighted, gang
 
     def _class(self, tenant: int, gang: int) -> int:
-        quota, use, asks = self.tenants.quota[tenant], self.use[tenant], self._total[gang]
-        if (use + asks <= quota).all():
-            return 0
-        return 1 if (use < quota)[asks > 0].all() else 2
+        group = 0
+        for use, ask, quota in zip(self._use[tenant], self._total[gang], self._quota[tenant], strict=True):
+            if use + ask > quota:
+                if use >= quota and ask > 0:
+                    return 2
+                group = 1
+        return group

@@ -114,8 +114,8 @@ class TestConsideredOrder:
     def test_the_model_has_it(self, monkeypatch: pytest.MonkeyPatch, key: str) -> None:
         """By priority, submission and name alone another gang is next, and the checker won't have it."""
         monkeypatch.setattr(tenants.Order, "_class", lambda *_: 0)
-        monkeypatch.setattr(tenants.Tenants, "dominant", lambda *_: (-1, Fraction(0)))
-        monkeypatch.setattr(tenants.Order, "_best", first_by_rank)
+        monkeypatch.setattr(tenants.Tenants, "dominant_of", lambda *_: (-1, Fraction(0)))
+        monkeypatch.setattr(tenants.Order, "_key", lambda order, tenant, gang: (0, 0, 0, 0, gang))
         with pytest.raises(InvalidPlanError, match="considered"):
             solve(self.KEYS[key][0])
         with pytest.raises(InvalidPlanError, match="considered"):
@@ -129,12 +129,6 @@ class TestConsideredOrder:
             first = answer.considered[0].model_copy(update=change)
             changed = answer.model_copy(update={"considered": (first, *answer.considered[1:])})
             assert "considered_order" in rules_broken_by(self.round, changed)
-
-
-def first_by_rank(order: tenants.Order, children: list[int]) -> object:
-    """`Order._best` with nothing but priority, submission and name."""
-    offers = [offer for t in children if (offer := order._offer[t]) is not None]
-    return min(offers, key=lambda offer: offer[1], default=None)
 
 
 class TestTenantLimit:
