@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
@@ -10,15 +10,43 @@ from gangfit.models import Gang, Node, Taint, Toleration
 from gangfit.solver.arrays import BoolArray
 
 
+class Labels:
+    """Labels of node entries, turned round: which entries carry a label, for those that gangs ask."""
+
+    def __init__(self, nodes: Sequence[Node], gangs: Iterable[Gang]) -> None:
+        self._count = len(nodes)
+        self._carriers: dict[tuple[str, str], list[int]] = {
+            pair: [] for gang in gangs if gang.selector for pair in gang.selector.items()
+        }
+        if not self._carriers:
+            return
+        for i, node in enumerate(nodes):
+            for pair in node.labels.items():
+                if pair in self._carriers:
+                    self._carriers[pair].append(i)
+
+    def __len__(self) -> int:
+        """Number of entries."""
+        return self._count
+
+    def carry(self, key: str, value: str) -> BoolArray:
+        """(entries,): the entry has the label with that value."""
+        result = np.zeros(self._count, dtype=np.bool_)
+        result[self._carriers[key, value]] = True
+        return result
+
+
 def node_state(nodes: Sequence[Node]) -> BoolArray:
     """Rule 3: only ready nodes take members."""
     return np.array([node.state == "ready" for node in nodes], dtype=np.bool_)
 
 
-def node_selector(nodes: Sequence[Node], gang: Gang) -> BoolArray:
+def node_selector(labels: Labels, gang: Gang) -> BoolArray:
     """Rule 4: every key of the gang's selector is a label of the node with that very value."""
-    wanted = gang.selector.items()
-    return np.array([wanted <= node.labels.items() for node in nodes], dtype=np.bool_)
+    result = np.ones(len(labels), dtype=np.bool_)
+    for key, value in gang.selector.items():
+        result &= labels.carry(key, value)
+    return result
 
 
 def node_taints(nodes: Sequence[Node], gang: Gang) -> BoolArray:

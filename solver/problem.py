@@ -411,19 +411,13 @@ def _crossing(tree: Tree, running: _Running, stays: BoolArray) -> tuple[IntArray
 def _eligible(
     snapshot: Snapshot, gangs: Sequence[Gang], entry: IntArray, ready: BoolArray
 ) -> tuple[tuple[Eligible, ...], IntArray]:
-    """Distinct eligibilities and each gang's. The rules judge one entry of every kind that gangs can tell apart."""
-    keys = sorted({key for gang in gangs for key in gang.selector})
-    kinds: dict[tuple[object, ...], int] = {}
-    kind = np.array(
-        [
-            kinds.setdefault((node.gpu_model, node.taints, *(node.labels.get(key) for key in keys)), len(kinds))
-            for node in snapshot.nodes
-        ],
-        dtype=np.int64,
-    )
-    first = np.unique(kind, return_index=True)[1]
-    examples = [snapshot.nodes[i] for i in first.tolist()]
-    kind = kind[entry]
+    """Distinct eligibilities and each gang's. Each rule judges once what gangs have in common."""
+    labels = eligibility.Labels(snapshot.nodes, gangs)
+    taints, tainted = _examples([node.taints for node in snapshot.nodes], snapshot.nodes)
+    models, modelled = _examples([node.gpu_model for node in snapshot.nodes], snapshot.nodes)
+    by_selector: dict[object, BoolArray] = {}
+    by_taints: dict[object, BoolArray] = {}
+    by_model: dict[object, BoolArray] = {}
     numbers: dict[tuple[object, ...], int] = {}
     distinct: list[Eligible] = []
     of = np.zeros(len(gangs), dtype=np.int64)
@@ -431,9 +425,25 @@ def _eligible(
         wish = (frozenset(gang.selector.items()), gang.tolerations, gang.gpu_model)
         if wish not in numbers:
             numbers[wish] = len(distinct)
-            selector = eligibility.node_selector(examples, gang)[kind]
-            taint = eligibility.node_taints(examples, gang)[kind]
-            model = eligibility.gpu_model(examples, gang)[kind]
-            distinct.append(Eligible(selector, taint, model, ready & selector & taint & model))
+            wanted, tolerated, model = wish
+            if wanted not in by_selector:
+                by_selector[wanted] = eligibility.node_selector(labels, gang)[entry]
+            if tolerated not in by_taints:
+                by_taints[tolerated] = eligibility.node_taints(tainted, gang)[taints][entry]
+            if model not in by_model:
+                by_model[model] = eligibility.gpu_model(modelled, gang)[models][entry]
+            rules = by_selector[wanted], by_taints[tolerated], by_model[model]
+            distinct.append(Eligible(*rules, ready & rules[0] & rules[1] & rules[2]))
         of[j] = numbers[wish]
     return tuple(distinct), of
+
+
+def _examples(facts: Sequence[object], entries: Sequence[Node]) -> tuple[IntArray, list[Node]]:
+    """The number of each entry's fact, (entries,), and an entry with each of the distinct facts."""
+    numbers: dict[object, int] = {}
+    examples: list[Node] = []
+    for fact, node in zip(facts, entries, strict=True):
+        if fact not in numbers:
+            numbers[fact] = len(numbers)
+            examples.append(node)
+    return np.array([numbers[fact] for fact in facts], dtype=np.int64), examples

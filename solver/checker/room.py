@@ -54,7 +54,8 @@ class Masks:
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
-        self._labels: dict[str, tuple[Ints, dict[str | None, int]]] = {}
+        self._carriers: dict[tuple[str, str], list[int]] | None = None
+        """Label → entries that carry it, for labels that a pending gang asks; read when one does."""
         self._models = self._coded([node.gpu_model for node in cluster.entries])
         taints, distinct = coded([node.taints for node in cluster.entries])
         self._taints = tuple(distinct)
@@ -70,13 +71,22 @@ class Masks:
         return by_entry[self._cluster.entry], codes
 
     def _selector(self, selector: frozenset[tuple[str, str]]) -> Bools:
-        mask = np.ones(len(self._cluster.names), dtype=np.bool_)
-        for key, value in selector:
-            if key not in self._labels:
-                self._labels[key] = self._coded([node.labels.get(key) for node in self._cluster.entries])
-            by_node, codes = self._labels[key]
-            mask &= by_node == codes.get(value, -1)
-        return mask
+        if not selector:
+            return np.ones(len(self._cluster.names), dtype=np.bool_)
+        if self._carriers is None:
+            self._carriers = self._read_labels()
+        entries = set.intersection(*(set(self._carriers[label]) for label in selector))
+        mask = np.zeros(len(self._cluster.entries), dtype=np.bool_)
+        mask[list(entries)] = True
+        return mask[self._cluster.entry]
+
+    def _read_labels(self) -> dict[tuple[str, str], list[int]]:
+        asked = {label for gang in self._cluster.pending for label in gang.selector.items()}
+        carriers: dict[tuple[str, str], list[int]] = {label: [] for label in asked}
+        for position, node in enumerate(self._cluster.entries):
+            for label in asked.intersection(node.labels.items()) if node.labels else ():
+                carriers[label].append(position)
+        return carriers
 
     def _tolerated(self, tolerations: tuple[Toleration, ...] | None) -> Bools:
         passed = [

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sized
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from ortools.sat.python import cp_model
 
-from gangfit.models import Node, Snapshot
+from gangfit.models import Snapshot
 from gangfit.solver import eligibility
 from gangfit.solver.assignment import Assignment, tier_values
 from gangfit.solver.engine import Budget
@@ -88,7 +88,7 @@ def _value(objective: Any, values: list[int]) -> int:
     return int(flat.offset) + sum(int(c) * values[v.index] for v, c in zip(flat.vars, flat.coeffs, strict=True))
 
 
-def _everywhere(nodes: Sequence[Node], *_: object) -> eligibility.BoolArray:
+def _everywhere(nodes: Sized, *_: object) -> eligibility.BoolArray:
     return np.ones(len(nodes), dtype=np.bool_)
 
 
