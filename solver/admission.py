@@ -2,25 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from gangfit.solver.assignment import Assignment, Spread, considered, starting
 from gangfit.solver.bounds import Headroom
+from gangfit.solver.dominance import Dominance
 from gangfit.solver.engine import Budget
 from gangfit.solver.greedy.preemptor import preempt_greedily, victims_for
-from gangfit.solver.greedy.strategies import PLACES, Place, place_one
+from gangfit.solver.greedy.strategies import PLACES, Place, Site, place_at, place_one, site_of
 from gangfit.solver.joint import candidates as reach
 from gangfit.solver.leximin import share_out, startable
 from gangfit.solver.oracle import Answer, Preemption, cheapest_victims, fits, fits_with_victims, losses
 from gangfit.solver.problem import Problem
 from gangfit.solver.reservation import Calendar, Reservation, earliest
 from gangfit.solver.rights import Right, claims, given_back, rights
+from gangfit.solver.scales import Patterns
 from gangfit.solver.space import Alone, Space
 from gangfit.solver.tenants import Order, Step
 
 Decision = Literal["greedy", "bound", "search", "limit"]
+
+
+WEIGHINGS = 20
+"""How often weights are looked for in vain, up to 20 ms each; where nothing is searched once."""
 
 
 @dataclass(frozen=True)
@@ -28,7 +34,7 @@ class Admission:
     """What the loop decided."""
 
     plans: dict[str, Assignment]
-    """Greedy rule → a placement of all admitted gangs by that rule, as far as it got."""
+    """Greedy rule → a placement of all admitted gangs by that rule, as far as it got; equal plans may be one object."""
     preemption: Preemption
     """Victims of the admitted gangs."""
     steps: tuple[Step, ...]
@@ -52,19 +58,15 @@ class Admission:
 
 @dataclass
 class _Candidate:
-    """One greedy rule's plan, grown gang by gang."""
+    """One greedy rule's plan, grown gang by gang. Rules whose plans are the same so far share assignment and space."""
 
     place: Place
     assignment: Assignment
     space: Space
 
-    def offer(self, gang: int, places: Iterable[Place]) -> Spread | None:
-        """A spread for the gang in the space this plan leaves."""
-        for place in places:
-            spread = place_one(self.space.problem, self.space, place, gang)
-            if spread is not None:
-                return spread
-        return None
+    def share(self, other: _Candidate) -> None:
+        """Go on from another's plan."""
+        self.assignment, self.space = other.assignment, other.space
 
     def add(self, gang: int, spread: Spread) -> None:
         self.assignment[gang] = spread
@@ -117,6 +119,10 @@ class Loop:
     alone: Alone = field(init=False)
     headroom: Headroom = field(init=False)
     """Counts on free space and all that preemptors could free."""
+    dominance: Dominance = field(init=False)
+    """Gangs without room in the snapshot's free space."""
+    weighings: int = field(init=False)
+    """How often weights may still be looked for in vain."""
     asked: dict[int, tuple[Answer, list[frozenset[int]]]] = field(default_factory=dict)
     """Questions with victims that were put before the one in free space."""
     hopeless: dict[tuple[int, int], int] = field(default_factory=dict)
@@ -125,9 +131,12 @@ class Loop:
     """The victims at hand are lawful, but not known to be the cheapest."""
 
     def __post_init__(self) -> None:
-        self.candidates = {name: _Candidate(place, {}, Space(self.problem)) for name, place in PLACES.items()}
+        space, plan = Space(self.problem), Assignment()
+        self.candidates = {name: _Candidate(place, plan, space) for name, place in PLACES.items()}
         self.headroom = Headroom(self.problem)
         self.alone = Alone(self.problem)
+        self.dominance = Dominance(self.problem)
+        self.weighings = WEIGHINGS if self.budget is not None else 1
 
     def admission(self) -> Admission:
         """What was decided."""
@@ -176,13 +185,8 @@ class Loop:
         self.preemption.victims, self.preemption.cuts = answer.victims, []
         self._enter(problem, [*self.admitted, gang])
         self._resume(dict.fromkeys(plans, answer.assignment) if moved else plans)
-        for name, candidate in self.candidates.items():
-            if gang not in candidate.assignment:
-                spread = candidate.offer(gang, [candidate.place, *PLACES.values()])
-                if spread is not None:
-                    candidate.add(gang, spread)
-                else:
-                    self._resume({name: answer.assignment})
+        if not moved and not self._joins(gang):
+            self._resume(dict.fromkeys(plans, answer.assignment))
 
     def _later(self, problem: Problem, gang: int) -> tuple[Answer, Literal["bound", "search"]]:
         """Whether the gang fits at the instant of a round with second columns, beside all admitted now."""
@@ -194,12 +198,11 @@ class Loop:
             return Answer("no"), "bound"
         victims = self.preemption.victims
         reduced = problem.without(victims)
-        for candidate in self.candidates.values():
-            space = Space.after(reduced, candidate.assignment)
-            for place in PLACES.values():
-                spread = place_one(reduced, space, place, gang)
-                if spread is not None:
-                    return Answer("yes", {**candidate.assignment, gang: spread}, victims), "bound"
+        place = next(iter(PLACES.values()))
+        for plan in {id(c.assignment): c.assignment for c in self.candidates.values()}.values():
+            spread = place_one(reduced, Space.after(reduced, plan), place, gang)
+            if spread is not None:
+                return Answer("yes", {**plan, gang: spread}, victims), "bound"
         gangs = [*self.admitted, gang]
         if not self.preemption.preemptors:
             return fits(problem, gangs, self.budget), "search"
@@ -237,9 +240,10 @@ class Loop:
     def _resume(self, plans: dict[str, Assignment]) -> None:
         """Every candidate goes on from a plan of its own."""
         reduced = self.problem.without(self.preemption.victims)
+        spaces = {id(plan): (dict(plan), Space.after(reduced, plan)) for plan in plans.values()}
         for name, plan in plans.items():
             candidate = self.candidates[name]
-            candidate.assignment, candidate.space = dict(plan), Space.after(reduced, plan)
+            candidate.assignment, candidate.space = spaces[id(plan)]
 
     def ask_again(self) -> None:
         """Victims may have left more room than their takers needed: the refused are asked again, in free space."""
@@ -265,14 +269,23 @@ class Loop:
         within = self.order.within_limit(gang, given_back(self.problem, self.preemption.victims))
         if self.headroom.rules_out(gang) or not (within or preempting):
             return "bound", False
+        if self.dominance.problem is not self.problem:
+            self.dominance = Dominance(self.problem)
+        if not preempting and (known := self.dominance.cover(gang)) is not None:
+            return known if self.alone.fits(gang) else "bound", False
         if within and self._offers(gang):
             self.preemption.cuts = []
             return "greedy", True
         if not preempting:
             if not self.alone.fits(gang):
                 return "bound", False
+            if self._outweighed(gang):
+                self.dominance.add(gang, "bound")
+                return "bound", False
             self.progress(f"admission: {self.problem.gangs[gang].name!r}: in free space?")
             answer = fits(self.problem, [*self.admitted, gang], self.budget)
+            if answer.verdict == "no":
+                self.dominance.add(gang, "search")
         elif self._alike(gang):
             # The question with victims of its own, which comes next, is the same question.
             return "search", False
@@ -289,21 +302,35 @@ class Loop:
             self._restart(answer.assignment)
         return ("limit" if answer.verdict == "limit" else "search"), answer.verdict == "yes"
 
+    def _outweighed(self, gang: int) -> bool:
+        """Whether weights prove that the gang has no room in free space; once they proved nothing often enough, no."""
+        if self.weighings <= 0:
+            return False
+        full = Patterns(self.problem, [*self.admitted, gang]).full() is not None
+        self.weighings -= not full
+        return full
+
     def _offers(self, gang: int) -> bool:
-        """Whether a candidate has room; then every candidate takes the gang, by its own rule where that finds room."""
-        found = {name: c.offer(gang, [c.place]) for name, c in self.candidates.items()}
-        if not any(found.values()):
-            found = {name: c.offer(gang, PLACES.values()) for name, c in self.candidates.items()}
-        if not any(found.values()):
-            return self._around_head(gang)
-        for name, candidate in self.candidates.items():
-            spread = found[name] or candidate.offer(gang, PLACES.values())
-            if spread is not None:
-                candidate.add(gang, spread)
-        host = next(c for c in self.candidates.values() if gang in c.assignment)
+        """Whether a candidate has room; then every candidate takes the gang, by its own rule where it has room."""
+        return self._joins(gang) or self._around_head(gang)
+
+    def _joins(self, gang: int) -> bool:
+        """The same with everything where it is."""
+        groups: dict[int, list[_Candidate]] = {}
         for candidate in self.candidates.values():
-            if gang not in candidate.assignment:
-                candidate.assignment, candidate.space = dict(host.assignment), host.space.copy()
+            groups.setdefault(id(candidate.space), []).append(candidate)
+        sites = [site_of(self.problem, group[0].space, gang) for group in groups.values()]
+        if not any(sites):
+            return False
+        homeless = []
+        for site, group in zip(sites, groups.values(), strict=True):
+            if site is None:
+                homeless += group
+            else:
+                self._place(gang, site, group)
+        host = next(c for c in self.candidates.values() if gang in c.assignment)
+        for candidate in homeless:
+            candidate.share(host)
         return True
 
     def _around_head(self, gang: int) -> bool:
@@ -312,20 +339,35 @@ class Loop:
             return False
         head, plans = self.reservation.gang, {}
         for name, candidate in self.candidates.items():
-            rules = [candidate.place, *PLACES.values()]
-            candidate.space.take(head, candidate.assignment[head], -1)
-            spread = candidate.offer(gang, rules)
+            space, place = candidate.space, candidate.place
+            space.take(head, candidate.assignment[head], -1)
+            spread = place_one(self.problem, space, place, gang)
             if spread is not None:
-                candidate.space.take(gang, spread)
-                promised = candidate.offer(head, rules)
+                space.take(gang, spread)
+                promised = place_one(self.problem, space, place, head)
                 if promised is not None:
                     plans[name] = {**candidate.assignment, gang: spread, head: promised}
-                candidate.space.take(gang, spread, -1)
-            candidate.space.take(head, candidate.assignment[head])
+                space.take(gang, spread, -1)
+            space.take(head, candidate.assignment[head])
         if not plans:
             return False
         self._resume({name: plans.get(name, next(iter(plans.values()))) for name in self.candidates})
         return True
+
+    def _place(self, gang: int, site: Site, group: list[_Candidate]) -> None:
+        """Candidates of one plan take the gang; where their rules differ, they go on with plans of their own."""
+        parts: dict[tuple[bytes, bytes], tuple[Spread, list[_Candidate]]] = {}
+        for candidate in group:
+            spread = place_at(site, candidate.place)
+            key = spread.nodes.tobytes(), spread.counts.tobytes()
+            parts.setdefault(key, (spread, []))[1].append(candidate)
+        for spread, (first, *rest) in list(parts.values())[1:]:
+            first.assignment, first.space = dict(first.assignment), first.space.copy()
+            first.add(gang, spread)
+            for candidate in rest:
+                candidate.share(first)
+        spread, (first, *_) = next(iter(parts.values()))
+        first.add(gang, spread)
 
     def _alike(self, gang: int) -> bool:
         """Whether the gang may take exactly whom the preemptors before it may take, whatever the shares.
@@ -458,9 +500,10 @@ class Loop:
 
     def _restart(self, assignment: Assignment) -> None:
         """Every candidate goes on from a plan of the oracle."""
-        reduced = self.problem.without(self.preemption.leaving)
+        space = Space.after(self.problem.without(self.preemption.leaving), assignment)
+        assignment = dict(assignment)
         for candidate in self.candidates.values():
-            candidate.assignment, candidate.space = dict(assignment), Space.after(reduced, assignment)
+            candidate.assignment, candidate.space = assignment, space
 
 
 def with_preemptor(problem: Problem, admission: Admission) -> Admission:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from importlib.metadata import version
 
 import numpy as np
@@ -68,8 +69,14 @@ def answer(
         quality=tuple(_quality(problem, counts, j) for j in gangs),
         fragmentation=_fragmentation(problem, assignment),
         warnings=(*problem.warnings, *overdue(problem.snapshot)),
-        stats=stats.model_copy(update={"versions": {name: version(name) for name in ("gangfit", "ortools")}}),
+        stats=stats.model_copy(update={"versions": _versions()}),
     )
+
+
+@cache
+def _versions() -> dict[str, str]:
+    """Read once: that takes milliseconds."""
+    return {name: version(name) for name in ("gangfit", "ortools")}
 
 
 def _step(problem: Problem, step: Step, starts: bool, admitted: Admission) -> Considered:

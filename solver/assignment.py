@@ -53,41 +53,60 @@ def admission(problem: Problem, assignment: Container[int]) -> tuple[int, ...]:
     return tuple(int(step.gang in assignment) for step in considered(problem, assignment))
 
 
-@dataclass(frozen=True)
-class _Pairs:
-    """Distinct (gang, domain) pairs of one level."""
+class _Flat:
+    """An assignment as (gang, node) pairs, by gang, then node."""
 
-    gangs: IntArray
-    domains: IntArray
+    def __init__(self, problem: Problem, assignment: Assignment) -> None:
+        self._problem = problem
+        order = sorted(assignment)
+        nodes = [assignment[j].nodes for j in order]
+        empty = np.zeros(0, dtype=np.int64)
+        self.nodes: IntArray = np.concatenate(nodes) if nodes else empty
+        self._gangs: IntArray = np.repeat(np.array(order, dtype=np.int64), [len(n) for n in nodes]) if order else empty
+        self._pairs: dict[int, tuple[IntArray, IntArray]] = {}
 
+    def pairs(self, level: int) -> tuple[IntArray, IntArray]:
+        """Distinct (gang, domain) pairs of one level."""
+        if level not in self._pairs:
+            gangs, domains = self._gangs, self._problem.tree.domain[level][self.nodes]
+            first = np.ones(len(gangs), dtype=np.bool_)
+            first[1:] = (gangs[1:] != gangs[:-1]) | (domains[1:] != domains[:-1])
+            self._pairs[level] = gangs[first], domains[first]
+        return self._pairs[level]
 
-def _pairs(problem: Problem, gangs: IntArray, nodes: IntArray, level: int) -> _Pairs:
-    domains = problem.tree.domain[level][nodes]
-    if not len(gangs):
-        return _Pairs(gangs, domains)
-    first = np.ones(len(gangs), dtype=np.bool_)
-    first[1:] = (gangs[1:] != gangs[:-1]) | (domains[1:] != domains[:-1])
-    return _Pairs(gangs[first], domains[first])
+    def touched(self) -> IntArray:
+        """As the function."""
+        count = len(self._problem.gangs)
+        levels = range(len(self._problem.tree.levels))
+        return np.stack([np.bincount(self.pairs(level)[0], minlength=count) for level in levels])
+
+    def shared_uplinks(self, victims: Collection[int]) -> int:
+        """As the function."""
+        problem, total = self._problem, 0
+        for level in range(problem.tree.named):
+            gangs, domains = self.pairs(level)
+            spread = np.bincount(gangs, minlength=1)[gangs] > 1
+            crossing = problem.crossing[level] + np.bincount(domains[spread], minlength=problem.tree.domains(level))
+            for v in victims:
+                crossing[list(problem.victims.crossing[v][level])] -= 1
+            total += int(np.maximum(crossing - 1, 0).sum())
+        return total
+
+    def intact_domains(self) -> tuple[int, ...]:
+        """As the function."""
+        problem = self._problem
+        hosts = self.nodes[problem.intact[self.nodes]]
+        lost = []
+        for level, intact in enumerate(problem.intact_domains):
+            hit = np.zeros(len(intact), dtype=np.bool_)
+            hit[problem.tree.domain[level][hosts]] = True
+            lost.append(int(np.count_nonzero(hit & intact)))
+        return tuple(lost)
 
 
 def touched(problem: Problem, assignment: Assignment) -> IntArray:
     """(L + 1, J): domains touched per level and gang; 0 for gangs that wait."""
-    gangs, nodes = _flat(assignment)
-    levels = len(problem.tree.levels)
-    count = len(problem.gangs)
-    result = np.zeros((levels, count), dtype=np.int64)
-    for level in range(levels):
-        result[level] = np.bincount(_pairs(problem, gangs, nodes, level).gangs, minlength=count)
-    return result
-
-
-def _flat(assignment: Assignment) -> tuple[IntArray, IntArray]:
-    """(gang, node) pairs, by gang, then node."""
-    empty = np.zeros(0, dtype=np.int64)
-    order = sorted(assignment)
-    nodes = [assignment[j].nodes for j in order]
-    gangs = np.repeat(np.array(order, dtype=np.int64), [len(n) for n in nodes]) if order else empty
-    return gangs, np.concatenate(nodes) if nodes else empty
+    return _Flat(problem, assignment).touched()
 
 
 def preferred_level(problem: Problem, counts: IntArray) -> int:
@@ -105,28 +124,12 @@ def tree_distance(problem: Problem, counts: IntArray) -> int:
 
 def shared_uplinks(problem: Problem, assignment: Assignment, victims: Collection[int] = ()) -> int:
     """Tier 5: Σ over domains of the named levels of max(0, gangs crossing the boundary − 1), victims not counted."""
-    gangs, nodes = _flat(assignment)
-    total = 0
-    for level in range(problem.tree.named):
-        pairs = _pairs(problem, gangs, nodes, level)
-        spread = np.bincount(pairs.gangs, minlength=1)[pairs.gangs] > 1
-        crossing = problem.crossing[level] + np.bincount(pairs.domains[spread], minlength=problem.tree.domains(level))
-        for v in victims:
-            crossing[list(problem.victims.crossing[v][level])] -= 1
-        total += int(np.maximum(crossing - 1, 0).sum())
-    return total
+    return _Flat(problem, assignment).shared_uplinks(victims)
 
 
 def intact_domains(problem: Problem, assignment: Assignment) -> tuple[int, ...]:
     """Tiers 6: intact domains lost per level, coarse → fine, node last."""
-    _, nodes = _flat(assignment)
-    hosts = nodes[problem.intact[nodes]]
-    lost = []
-    for level, intact in enumerate(problem.intact_domains):
-        hit = np.zeros(len(intact), dtype=np.bool_)
-        hit[problem.tree.domain[level][hosts]] = True
-        lost.append(int(np.count_nonzero(hit & intact)))
-    return tuple(lost)
+    return _Flat(problem, assignment).intact_domains()
 
 
 def tier_names(problem: Problem) -> tuple[str, ...]:
@@ -136,12 +139,13 @@ def tier_names(problem: Problem) -> tuple[str, ...]:
 
 def tier_values(problem: Problem, assignment: Assignment, victims: Collection[int] = ()) -> tuple[int, ...]:
     """Values of the tiers after admission, in the order of `tier_names`."""
-    counts = touched(problem, assignment)
+    flat = _Flat(problem, assignment)
+    counts = flat.touched()
     return (
         preferred_level(problem, counts),
         tree_distance(problem, counts),
-        shared_uplinks(problem, assignment, victims),
-        *intact_domains(problem, assignment),
+        flat.shared_uplinks(victims),
+        *flat.intact_domains(),
     )
 
 

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from gangfit.solver.arrays import IntArray
-from gangfit.solver.problem import Problem
+from gangfit.solver.arrays import BoolArray, IntArray
+from gangfit.solver.problem import Problem, Tree
+from gangfit.solver.scales import Patterns
 from gangfit.solver.space import members_per_node
 
 MANY_SETS = 64
@@ -30,23 +31,37 @@ class Headroom:
         else:
             # Fewer sums: every set counts its own gangs only. Still a bound.
             inside = np.eye(len(sets), dtype=np.int64)
-        capacity = [[int((problem.free[allowed, r] // s).sum()) for r, s in rows] for allowed in sets]
-        self.left: IntArray = np.array(capacity, dtype=np.int64).reshape(len(sets), len(rows))
+        held = [problem.free[:, r] // s for r, s in rows]
+        per_node = np.stack(held, axis=1) if rows else problem.free[:, :0]
+        self.left: IntArray = np.zeros((len(sets), len(rows)), dtype=np.int64)
         """(E, rows): slots left."""
+        for number, allowed in enumerate(sets):
+            self.left[number] = per_node[allowed].sum(axis=0)
         slots = np.stack([problem.request[:, r] // s for r, s in rows], axis=1) if rows else problem.request[:, :0]
         self._slots: IntArray = slots * problem.members[:, None]
         """(J, rows)"""
         self._inside = inside
         """(E, E'): 1 where set E' lies in set E."""
         self._of = problem.eligible_of
+        self._type = list(zip(problem.shape_of.tolist(), problem.members.tolist(), strict=True))
+        """Gangs that take the same."""
+        self._last: tuple[tuple[int, int], IntArray] = ((-1, -1), self.left)
+        """The type asked about last, and what it takes."""
 
     def rules_out(self, gang: int) -> bool:
         """Whether a count proves that the gang can't start beside those taken."""
-        return bool((self.left < np.outer(self._inside[:, self._of[gang]], self._slots[gang])).any())
+        return bool((self.left < self._taken(gang)).any())
 
     def take(self, gang: int) -> None:
         """The gang starts."""
-        self.left -= np.outer(self._inside[:, self._of[gang]], self._slots[gang])
+        self.left -= self._taken(gang)
+
+    def _taken(self, gang: int) -> IntArray:
+        """(E, rows): slots that the gang takes from every set."""
+        alike = self._type[gang]
+        if alike != self._last[0]:
+            self._last = alike, np.outer(self._inside[:, self._of[gang]], self._slots[gang])
+        return self._last[1]
 
 
 def fewest_domains(problem: Problem, gang: int) -> list[int]:
@@ -92,8 +107,24 @@ def _intact_lost(problem: Problem, gangs: Sequence[int], level: int) -> int:
         for size in np.unique(asks[:, r][asks[:, r] > 0]):
             demand = int((asks[:, r] // size * problem.members[list(gangs)]).sum())
             slots = np.where(problem.ready, problem.free[:, r] // size, 0)
-            missing = demand - int(slots[~keeps].sum())
-            if missing > 0:
-                room = -np.sort(-tree.sums(level, np.where(keeps, slots, 0)))
-                best = max(best, int(np.searchsorted(np.cumsum(room), missing)) + 1)
+            best = max(best, _domains_needed(tree, level, keeps, slots, demand))
     return best
+
+
+def intact_by_weight(problem: Problem, gangs: Sequence[int], level: int) -> int:
+    """As `tier_bounds` for one level of intact domains, with the weights of a scale instead of slots."""
+    scale = Patterns(problem, gangs).opened()
+    if scale is None:
+        return 0
+    keeps = problem.intact & problem.intact_domains[level][problem.tree.domain[level]]
+    demand = int(scale.weight[list(gangs)] @ problem.members[list(gangs)])
+    return _domains_needed(problem.tree, level, keeps, scale.room, demand)
+
+
+def _domains_needed(tree: Tree, level: int, keeps: BoolArray, room: IntArray, demand: int) -> int:
+    """Fewest domains of kept nodes that cover what all other nodes don't; `room` (N,)."""
+    missing = demand - int(room[~keeps].sum())
+    if missing <= 0:
+        return 0
+    most = -np.sort(-tree.sums(level, np.where(keeps, room, 0)))
+    return int(np.searchsorted(np.cumsum(most), missing)) + 1

@@ -31,6 +31,34 @@ class NodeClass:
         return len(self.nodes)
 
 
+@dataclass(frozen=True)
+class Grouping:
+    """Nodes sorted into classes, before anything is made per gang."""
+
+    problem: Problem
+    nodes: list[IntArray]
+    """Per class (n,): node indices, ascending."""
+    row: dict[int, int]
+    """Gang → row of `room`; gangs that no node tells apart share one."""
+    room: IntArray
+    """(rows, classes): members that one node of the class holds."""
+
+    @property
+    def pairs(self) -> int:
+        """(class, gang) pairs with room: the member counts of a model."""
+        holding = np.count_nonzero(self.room, axis=1)
+        return sum(int(holding[row]) for row in self.row.values())
+
+    def classes(self) -> list[NodeClass]:
+        """The classes, leaf by leaf."""
+        free, intact = self.problem.free, self.problem.intact
+        result = []
+        for nodes, room in zip(self.nodes, self.room.T.tolist(), strict=True):
+            holds = {j: room[row] for j, row in self.row.items() if room[row]}
+            result.append(NodeClass(nodes, free[nodes[0]], bool(intact[nodes[0]]), holds))
+        return result
+
+
 def node_classes(
     problem: Problem,
     gangs: Sequence[int],
@@ -45,15 +73,36 @@ def node_classes(
     `free` (N, R) is the most that could be free, where victims may leave; nodes with different `marks` (N,), the
     victims on them, are of different classes.
     """
-    if not gangs:
-        return []
+    return grouping(problem, gangs, single, free, marks).classes()
+
+
+def grouping(
+    problem: Problem,
+    gangs: Sequence[int],
+    single: Collection[int] = (),
+    free: IntArray | None = None,
+    marks: IntArray | None = None,
+) -> Grouping:
+    """As `node_classes`, up to the sorting of the nodes."""
     tree = problem.tree
-    asked = np.flatnonzero(problem.request[list(gangs)].any(axis=0))
     most = problem.free if free is None else free
-    room = np.stack([_room(problem, most, j) for j in gangs])
+    numbers: dict[tuple[int, int, int], int] = {}
+    row: dict[int, int] = {}
+    rows: list[IntArray] = []
+    for j in gangs:
+        alike = int(problem.shape_of[j]), int(problem.members[j]), int(problem.required[j])
+        if alike not in numbers:
+            numbers[alike] = len(rows)
+            rows.append(_room(problem, most, j))
+        row[j] = numbers[alike]
+    room = np.stack(rows) if rows else np.zeros((0, len(problem.node_names)), dtype=np.int64)
     useful = np.flatnonzero(room.any(axis=0))
     if not len(useful):
-        return []
+        return Grouping(problem, [], row, room[:, :0])
+    # Rows that are equal tell no nodes apart.
+    room, same = np.unique(room, axis=0, return_inverse=True)
+    row = {j: int(same.ravel()[number]) for j, number in row.items()}
+    asked = np.flatnonzero(problem.request[list(gangs)].any(axis=0))
     leaf = tree.domain[tree.named - 1][useful] if tree.named else np.zeros(len(useful), dtype=np.int64)
     alone = np.zeros(len(problem.node_names), dtype=np.int64)
     alone[list(single)] = np.array(list(single), dtype=np.int64) + 1
@@ -69,16 +118,8 @@ def node_classes(
     )
     _, inverse = np.unique(keys, axis=0, return_inverse=True)
     order = np.argsort(inverse.ravel(), kind="stable")
-    groups = np.split(useful[order], np.cumsum(np.bincount(inverse.ravel()))[:-1])
-    return [
-        NodeClass(
-            nodes=nodes,
-            free=problem.free[nodes[0]],
-            intact=bool(problem.intact[nodes[0]]),
-            room={j: int(room[i, nodes[0]]) for i, j in enumerate(gangs) if room[i, nodes[0]]},
-        )
-        for nodes in groups
-    ]
+    nodes = np.split(useful[order], np.cumsum(np.bincount(inverse.ravel()))[:-1])
+    return Grouping(problem, nodes, row, room[:, [int(group[0]) for group in nodes]])
 
 
 def _room(problem: Problem, free: IntArray, gang: int) -> IntArray:

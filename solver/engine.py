@@ -22,11 +22,13 @@ class Budget:
     started: float = field(default_factory=time.monotonic)
     spent: float = 0.0
     """Deterministic seconds used."""
+    kept: float = 0.0
+    """Wall seconds kept for what follows the search: answer and check."""
 
     @property
     def remaining(self) -> float:
         """Seconds left, wall or deterministic; at least 0."""
-        used = self.spent if self.policy.deterministic else time.monotonic() - self.started
+        used = self.spent if self.policy.deterministic else time.monotonic() - self.started + self.kept
         return max(0.0, self.policy.time_limit_s - used)
 
     @property

@@ -8,10 +8,11 @@ from functools import partial
 from typing import Literal
 
 from gangfit.solver.assignment import Assignment
+from gangfit.solver.classes import grouping
 from gangfit.solver.engine import Budget, run
 from gangfit.solver.greedy.strategies import PLACES, place_in_order
 from gangfit.solver.joint import Joint
-from gangfit.solver.merged import Merged, merged
+from gangfit.solver.merged import Merged
 from gangfit.solver.mip import run_mip
 from gangfit.solver.moving import Moving
 from gangfit.solver.problem import Problem
@@ -45,10 +46,12 @@ class Answer:
     """Whether the witness is proven best."""
 
 
-def ask(problem: Problem, build: Callable[[set[int]], Merged], budget: Budget | None, share: float = SHARE) -> Answer:
+def ask(
+    problem: Problem, build: Callable[[set[int]], Merged | None], budget: Budget | None, share: float = SHARE
+) -> Answer:
     """Put a model to CP-SAT; classes whose counts can't be handed out are split and the question is put again.
 
-    `build` makes the model, objective included, with the given nodes kept apart.
+    `build` makes the model, objective included, with the given nodes kept apart; None if it would be too large.
     """
     if budget is None:
         return Answer("limit")
@@ -57,6 +60,8 @@ def ask(problem: Problem, build: Callable[[set[int]], Merged], budget: Budget | 
         if budget.exhausted:
             return Answer("limit")
         model = build(single)
+        if model is None:
+            return Answer("limit")
         if not model.feasible:
             return Answer("no")
         if len(model.members) > MODEL_LIMIT:
@@ -79,7 +84,12 @@ def ask(problem: Problem, build: Callable[[set[int]], Merged], budget: Budget | 
 
 def fits(problem: Problem, gangs: Sequence[int], budget: Budget | None) -> Answer:
     """Whether the gangs fit jointly into free space."""
-    return ask(problem, lambda single: merged(problem, gangs, single, spread=False), budget)
+
+    def build(single: set[int]) -> Merged | None:
+        groups = grouping(problem, gangs, single)
+        return None if groups.pairs > MODEL_LIMIT else Merged(problem, gangs, groups.classes(), spread=False)
+
+    return ask(problem, build, budget)
 
 
 @dataclass

@@ -34,10 +34,11 @@ def rights(problem: Problem, admitted: Sequence[int], preemptors: Container[int]
     """The rights of the preemptors among the admitted gangs, which come in considered order."""
     so_far = np.zeros_like(problem.tenants.use)
     result = []
-    for gang in admitted:
-        so_far[list(problem.tenants.chain(int(problem.tenant_of[gang])))] += problem.total[gang]
-        if gang in preemptors:
-            result.append(_right(problem, gang, so_far.copy()))
+    counted = 0
+    for last in [i for i, gang in enumerate(admitted) if gang in preemptors]:
+        so_far += started(problem, admitted[counted : last + 1])
+        counted = last + 1
+        result.append(_right(problem, admitted[last], so_far.copy()))
     return result
 
 
@@ -86,10 +87,12 @@ def _may_lend(problem: Problem, tenant: int, other: int, asks: BoolArray, starte
 
 def started(problem: Problem, gangs: Sequence[int]) -> IntArray:
     """(T, R): what the pending ones among the given gangs take, per tenant and all above."""
-    result = np.zeros_like(problem.tenants.use)
-    for j in gangs:
-        if j < problem.waiting:
-            result[list(problem.tenants.chain(int(problem.tenant_of[j])))] += problem.total[j]
+    pending = [j for j in gangs if j < problem.waiting]
+    own = np.zeros_like(problem.tenants.use)
+    np.add.at(own, problem.tenant_of[pending], problem.total[pending])
+    result = np.zeros_like(own)
+    for t in np.flatnonzero(own.any(axis=1)).tolist():
+        result[list(problem.tenants.chain(t))] += own[t]
     return result
 
 

@@ -21,6 +21,11 @@ from gangfit.solver.relocation import admit_with_moves, movable
 from gangfit.solver.tiers import Improvement
 from gangfit.solver.trim import trim
 
+ANSWER = 2
+"""Answer and check take about so many times as long as encoding."""
+KEPT = 0.2
+"""Most of the time limit that is kept for them."""
+
 
 class InvalidPlanError(RuntimeError):
     """The independent checker refused a plan of ours: a defect, never an answer."""
@@ -65,12 +70,15 @@ def _round(snapshot: Snapshot, budget: Budget | None, progress: Callable[[str], 
     clock = Clock()
     problem = encode(snapshot)
     clock.lap("encode")
+    if budget is not None:
+        budget.kept = min(ANSWER * clock.seconds["encode"], KEPT * snapshot.policy.time_limit_s)
     progress(f"{len(problem.node_names)} nodes, {problem.waiting} pending gangs")
     admitted = with_preemptor(problem, (admit_with_moves if movable(problem) else admit)(problem, budget, progress))
     # All plans admit the same gangs: the later tiers tell them apart.
     plans = admitted.plans
     leaving = admitted.preemption.leaving
-    baseline = min(plans, key=lambda name: tier_values(problem, plans[name], leaving))
+    values = {id(plan): tier_values(problem, plan, leaving) for plan in plans.values()}
+    baseline = min(plans, key=lambda name: values[id(plans[name])])
     assignment = plans[baseline]
     clock.lap("admission")
     while True:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from gangfit.solver.assignment import Assignment, tier_names, tier_values
-from gangfit.solver.bounds import tier_bounds
+from gangfit.solver.bounds import intact_by_weight, tier_bounds
 from gangfit.solver.classes import node_classes
 from gangfit.solver.engine import Budget, run
 from gangfit.solver.held_bound import UPLINKS, HeldBound
@@ -77,16 +77,20 @@ class Improvement:
         names = tier_names(self.problem)
         known = tier_bounds(self.problem, sorted(self.assignment))
         bounds = list(known)
+        values = tier_values(self.problem, self.assignment)
         for tier, name in enumerate(names):
             self.sources[name] = "count"
-            value = tier_values(self.problem, self.assignment)[tier]
+            value = values[tier]
+            if value > bounds[tier] and tier > UPLINKS and self.budget is not None:
+                level = tier - UPLINKS - 1
+                bounds[tier] = max(bounds[tier], intact_by_weight(self.problem, sorted(self.assignment), level))
             if value > bounds[tier] and self.budget is not None:
                 started = time.perf_counter()
                 self.progress(f"{name}: {value}, bound {bounds[tier]}")
                 bounds[tier] = self._close(tier, name, bounds[tier])
+                values = tier_values(self.problem, self.assignment)
                 self.seconds[name] = time.perf_counter() - started
         # Search for a later tier may have improved an earlier one that was still open; its bound holds all the same.
-        values = tier_values(self.problem, self.assignment)
         return [
             TierResult(name, value, bound, None if value > bound else "search" if self._searched(name) else "bound")
             for name, value, bound in zip(names, values, bounds, strict=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 
 import numpy as np
@@ -38,11 +38,19 @@ class Tenancy:
     """Guarded amounts by tenant."""
     limit: tuple[Amounts, ...]
     """Limited amounts by tenant."""
+    _asks: dict[object, list[tuple[int, int]]] = field(default_factory=dict)
+    """Request, read once → (resource, amount) of what it asks."""
 
     def total(self, gang: Gang) -> Amounts:
         """What all members of a gang take; resources that it asks only."""
-        asked = amounts(gang.request)
-        return {r: gang.members * (asked.get(name) or 0) for r, name in enumerate(self.resources) if asked.get(name)}
+        request = gang.request
+        key = request.gpus, request.cpu_milli, request.memory_mib, *request.resources.items()
+        asks = self._asks.get(key)
+        if asks is None:
+            named = amounts(request)
+            asks = [(r, amount) for r, name in enumerate(self.resources) if (amount := named.get(name))]
+            self._asks[key] = asks
+        return {r: gang.members * amount for r, amount in asks}
 
     def chain(self, gang: Gang) -> tuple[int, ...]:
         """The gang's tenant and all above it."""
@@ -59,7 +67,11 @@ class Tenancy:
 
     def dominant(self, held: list[int]) -> Fraction:
         """The largest share, without the weight."""
-        return max(self.shares(held).values(), default=Fraction(0))
+        most, of = 0, 1
+        for amount, capacity in zip(held, self.capacity, strict=True):
+            if capacity and amount * of > most * capacity:
+                most, of = amount, capacity
+        return Fraction(most, of)
 
     def group(self, tenant: int, held: list[int], asked: Amounts) -> int:
         """Class of a tenant that offers a gang: 0 within, 1 below, 2 surplus."""

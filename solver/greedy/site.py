@@ -69,7 +69,13 @@ def place_in_order(problem: Problem, place: Place, gangs: Sequence[int]) -> Assi
 
 
 def place_one(problem: Problem, space: Space, place: Place, gang: int) -> Spread | None:
-    """Place one gang into the space left, or None if it has no room."""
+    """Place one gang into the space left, or None if it has no room, whatever the rule."""
+    site = site_of(problem, space, gang)
+    return None if site is None else place_at(site, place)
+
+
+def site_of(problem: Problem, space: Space, gang: int) -> Site | None:
+    """The gang before the space left, or None if it has no room there."""
     view = space.view(gang)
     members = int(problem.members[gang])
     if view.total < members:
@@ -77,7 +83,12 @@ def place_one(problem: Problem, space: Space, place: Place, gang: int) -> Spread
     required = int(problem.required[gang])
     if required >= 0 and np.maximum.reduce(view.sums[required]) < members:
         return None
-    return _spread(place(Site(problem, space, gang, members, required, view.fits, view.sums)))
+    return Site(problem, space, gang, members, required, view.fits, view.sums)
+
+
+def place_at(site: Site, place: Place) -> Spread:
+    """Where a placement rule puts the gang; the space is left as it is."""
+    return _spread(place(site))
 
 
 def _spread(pieces: list[Piece]) -> Spread:

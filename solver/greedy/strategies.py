@@ -14,8 +14,10 @@ from gangfit.solver.greedy.site import (
     in_order,
     one_node,
     place_all,
+    place_at,
     place_in_order,
     place_one,
+    site_of,
     whole_domains,
 )
 from gangfit.solver.greedy.switches import by_switches
@@ -24,13 +26,16 @@ from gangfit.solver.problem import Problem
 __all__ = [
     "PLACES",
     "Place",
+    "Site",
     "best_fit",
     "bottom_up",
     "lexicographic",
     "lowest_switch",
+    "place_at",
     "place_in_order",
     "place_one",
     "rack_first",
+    "site_of",
 ]
 
 
