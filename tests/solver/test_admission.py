@@ -20,6 +20,7 @@ from gangfit.solver.assignment import considered as considered_steps
 from gangfit.solver.bounds import Headroom
 from gangfit.solver.engine import Budget
 from gangfit.solver.greedy import STRATEGIES
+from gangfit.solver.merged import Merged
 from gangfit.solver.oracle import Preemption
 from gangfit.solver.problem import encode
 from gangfit.solver.space import Space
@@ -104,6 +105,14 @@ class TestJointly:
     def test_a_model_too_large_stays_undecided(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(oracle, "MODEL_LIMIT", 1)
         assert solve(self.round).blocked[0].reason == "undecided"
+
+    def test_its_size_is_judged_before_it_is_built(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        def never(*_: object) -> None:
+            raise AssertionError("built")
+
+        monkeypatch.setattr(oracle, "MODEL_LIMIT", 1)
+        monkeypatch.setattr(Merged, "__init__", never)
+        assert ask(self.round).decided == {0: "greedy", 1: "limit"}
 
     def test_later_gangs_still_start_after_an_undecided_one(self) -> None:
         round = snapshot(racks((8,), (4, 4)), [*map(dict, JOINT), gang("c", 1, 2)])
@@ -223,6 +232,20 @@ class TestHeadroom:
         headroom = Headroom(problem)
         headroom.take(0)
         assert not headroom.rules_out(1)
+
+
+class TestCandidates:
+    def test_rules_that_agree_share_a_plan_until_they_differ(self) -> None:
+        """One node holds a: every rule takes it. b may go to the tightest rack or to the first."""
+        round = snapshot(racks((8, 8, 8), (8, 8)), [gang("a", 1, 8, priority=1), gang("b", 2, 8)])
+        plans = ask(round).plans
+        problem = encode(round)
+        for name, strategy in STRATEGIES.items():
+            alone = strategy(problem)
+            assert {j: dict(zip(s.nodes.tolist(), s.counts.tolist(), strict=True)) for j, s in plans[name].items()} == {
+                j: dict(zip(s.nodes.tolist(), s.counts.tolist(), strict=True)) for j, s in alone.items()
+            }
+        assert len({id(plan) for plan in plans.values()}) < len(plans)
 
 
 class TestDecidedBy:

@@ -15,7 +15,7 @@ from vectors import admissions, vector
 from gangfit.models import Policy, Snapshot
 from gangfit.solver import check, engine, solve
 from gangfit.solver.assignment import rank
-from gangfit.solver.engine import Outcome
+from gangfit.solver.engine import Budget, Outcome
 from gangfit.solver.greedy import STRATEGIES
 from gangfit.solver.plain import optimum
 from gangfit.solver.problem import encode
@@ -66,6 +66,13 @@ class TestTime:
             assert vector(answer) <= greedy(contended(seed))
             assert {step.decided_by for step in answer.considered} <= {"greedy", "bound", "limit"}
             assert not answer.stats.improved
+
+    def test_time_is_kept_for_the_answer(self) -> None:
+        """At most a fifth of the limit, of the wall clock only."""
+        for deterministic in (False, True):
+            budget = Budget(Policy(time_limit_s=100, deterministic=deterministic))
+            budget.kept = 20
+            assert 79 < budget.remaining <= 80 if not deterministic else budget.remaining == 100
 
     def test_every_stage_is_timed(self) -> None:
         seconds = solve(random_round(1)).stats.seconds
