@@ -28,8 +28,10 @@ def reservation(case: Case) -> Iterator[Violation]:
             message = f"considered: gang {turn.gang!r} has reserved_s {turn.reserved_s}, its reservation is for {true}"
             yield Violation(rule="reservation", gang=turn.gang, message=message)
     policy = case.cluster.snapshot.policy
-    if stated and (policy.reservation == "never" or policy.order == "leximin"):
-        given = f"policy.reservation is {policy.reservation!r}, policy.order {policy.order!r}"
+    if stated and not policy.reserves:
+        given = (
+            f"policy.reservation is {policy.reservation!r}, order {policy.order!r}, moves.mode {policy.moves.mode!r}"
+        )
         message = f"gang {stated[0].gang!r} has a reservation; {given}"
         yield Violation(rule="reservation", gang=stated[0].gang, message=message)
     later = Later.of(case)
