@@ -122,7 +122,7 @@ def solve(
             return
         from gangfit.api.tables import show_plan
 
-        show_plan(plan, everything)
+        show_plan(plan, everything, snapshot.time_s)
 
 
 @app.command()
@@ -205,7 +205,7 @@ def defragment(
         else:
             from gangfit.api.tables import show_defragmentation
 
-            show_defragmentation(answer, everything)
+            show_defragmentation(answer, everything, snapshot.time_s)
     if answer.status in ("impossible", "undecided"):
         raise typer.Exit(1)
 

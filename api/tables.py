@@ -12,7 +12,7 @@ from rich.console import Console, JustifyMethod
 from rich.table import Table
 
 from gangfit.api.fold import fold
-from gangfit.models import CheckReport, Defragmentation, Plan, Tier
+from gangfit.models import Blocked, CheckReport, Defragmentation, Plan, Tier
 from gangfit.solver.round import Row
 
 MAX_ROWS = 20
@@ -30,8 +30,11 @@ def console(stderr: bool = False) -> Console:
     return Console(stderr=stderr, width=width, markup=False, emoji=False, highlight=False)
 
 
-def show_plan(plan: Plan, everything: bool) -> None:
-    """Status, tiers, placements, who gives way, what tenants hold, what is promised, who waits and why, warnings."""
+def show_plan(plan: Plan, everything: bool, time_s: int) -> None:
+    """Status, tiers, placements, who gives way, what tenants hold, what is promised, who waits and why, warnings.
+
+    Instants are shown from `time_s` on, as `+300 s`.
+    """
     out = console()
     out.print(f"{plan.status}: {_counted(plan.placements, 'gang')} placed, {len(plan.blocked)} wait{_seconds(plan)}")
     tiers = [(t.name, str(t.value), str(t.bound), _gap(t), t.proof or "open") for t in plan.tiers]
@@ -40,16 +43,17 @@ def show_plan(plan: Plan, everything: bool) -> None:
     placed = _placements(plan, most, None if everything else MAX_RANGES)
     header = ["gang", ">members", "touches", "nodes"]
     if any(placement.starts_after_s is not None for placement in plan.placements):
-        header.append(">starts after s")
+        header.append(">starts after")
         after = [placement.starts_after_s for placement in plan.placements[:most]]
-        placed = [(*row, "" if end is None else str(end)) for row, end in zip(placed, after, strict=True)]
+        placed = [(*row, "" if end is None else _after(end, time_s)) for row, end in zip(placed, after, strict=True)]
     _show(out, "Placements", header, placed, len(plan.placements))
     leaving = [
-        (p.gang, p.for_gang, p.reason, str(p.drain.lost_gpu_s), str(p.drain.kill_s)) for p in plan.preemptions[:most]
+        (p.gang, p.for_gang, p.reason, str(p.drain.lost_gpu_s), _after(p.drain.kill_s, time_s))
+        for p in plan.preemptions[:most]
     ]
-    header = ["gang", "for", "reason", ">lost GPU-s", ">kill at s"]
+    header = ["gang", "for", "reason", ">lost GPU-s", ">kill"]
     _show(out, "Preemptions", header, leaving, len(plan.preemptions))
-    _show_moves(out, plan, everything)
+    _show_moves(out, plan, everything, time_s)
     if len(plan.fairness) > 1 or plan.preemptions:
         shares = [
             (f.tenant, f.dominant_resource or "", f"{f.share_before:.1%}", f"{f.share_after:.1%}")
@@ -58,18 +62,18 @@ def show_plan(plan: Plan, everything: bool) -> None:
         header = ["tenant", "dominant resource", ">share before", ">after"]
         _show(out, "Fairness", header, shares, len(plan.fairness))
     promised = [
-        (b.gang, str(b.reservation.start_s), _nodes(b.reservation.nodes, None if everything else MAX_RANGES))
+        (b.gang, _after(b.reservation.start_s, time_s), _nodes(b.reservation.nodes, None if everything else MAX_RANGES))
         for b in plan.blocked
         if b.reservation is not None
     ]
-    _show(out, "Promised", ["gang", ">starts at s", "nodes"], promised)
-    waiting = [(b.gang, b.reason, b.message) for b in plan.blocked[:most]]
+    _show(out, "Promised", ["gang", ">starts", "nodes"], promised)
+    waiting = [(b.gang, b.reason, b.message + _retry(b, time_s)) for b in plan.blocked[:most]]
     _show(out, "Blocked", ["gang", "reason", "message"], waiting, len(plan.blocked))
     for warning in plan.warnings:
         out.print(f"warning: {warning}", style="yellow")
 
 
-def show_defragmentation(answer: Defragmentation, everything: bool) -> None:
+def show_defragmentation(answer: Defragmentation, everything: bool, time_s: int) -> None:
     """Status, domains to be empty, who moves where, and the steps in order."""
     out = console()
     figures = f"{answer.intact_before} intact now, {answer.candidates} can be emptied, {answer.wanted} wanted"
@@ -78,18 +82,21 @@ def show_defragmentation(answer: Defragmentation, everything: bool) -> None:
     _show(out, "Tiers", ["tier", ">value", ">bound", ">gap", "proof"], tiers)
     most = None if everything else MAX_ROWS
     _show(out, "Empty", ["domain"], [(" / ".join(path),) for path in answer.domains[:most]], len(answer.domains))
-    _show_moves(out, answer, everything)
+    _show_moves(out, answer, everything, time_s)
 
 
-def _show_moves(out: Console, answer: Plan | Defragmentation, everything: bool) -> None:
+def _show_moves(out: Console, answer: Plan | Defragmentation, everything: bool, time_s: int) -> None:
     most = None if everything else MAX_ROWS
     moves = [
         (m.gang, m.for_gang or "", _nodes(m.nodes(), None if everything else MAX_RANGES), str(m.drain.lost_gpu_s))
         for m in answer.moves[:most]
     ]
     _show(out, "Moves", ["gang", "for", "to", ">lost GPU-s"], moves, len(answer.moves))
-    steps = [(str(i + 1), str(step.at_s), step.action, step.gang) for i, step in enumerate(answer.transitions[:most])]
-    _show(out, "Steps", [">step", ">at s", "action", "gang"], steps, len(answer.transitions))
+    steps = [
+        (str(i + 1), _after(step.at_s, time_s), step.action, step.gang)
+        for i, step in enumerate(answer.transitions[:most])
+    ]
+    _show(out, "Steps", [">step", ">at", "action", "gang"], steps, len(answer.transitions))
 
 
 def show_report(report: CheckReport, everything: bool) -> None:
@@ -167,6 +174,14 @@ def _gap(tier: Tier) -> str:
     if tier.gap == 0:
         return "0"
     return f"{tier.gap:g}" if tier.name == "admission" else f"{tier.gap:.2%}"
+
+
+def _after(instant: int, time_s: int) -> str:
+    return f"{instant - time_s:+} s"
+
+
+def _retry(blocked: Blocked, time_s: int) -> str:
+    return "" if blocked.retry_at_s is None else f"; again at {_after(blocked.retry_at_s, time_s)}"
 
 
 def _seconds(plan: Plan) -> str:

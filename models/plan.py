@@ -83,7 +83,8 @@ class Blocked(Frozen):
     counters: dict[str, int]
     """Nodes ruled out per rule, each node counted at the first rule that excludes it, and members that would fit."""
     retry_at_s: Moment | None = None
-    """When the first running gang it has a claim on, but for its age, loses that protection."""
+    """When the first running gang it has a claim on, but for its age, loses that protection; not before the gang itself
+    has settled after a preemption (`policy.preemption.settle_s`)."""
     reservation: Reservation | None = None
     """Its promised start, if it is the one gang that has one."""
 

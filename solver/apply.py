@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from gangfit.models import Gang, PendingGang, Placement, Plan, RunningGang, Snapshot
+from gangfit.models import Gang, Move, PendingGang, Placement, Plan, RunningGang, Snapshot
+from gangfit.solver.checker import check
 from gangfit.solver.reservation import known_end_s
 from gangfit.solver.victims import saves_in_grace
 
@@ -16,13 +17,12 @@ def apply(snapshot: Snapshot, plan: Plan) -> Snapshot:
     carried over: the next round makes its own.
 
     Terminating gangs are gone where a placed gang sits on a node of theirs, as victims are: their space is free.
-    A victim keeps its submission and may not preempt for `policy.preemption.settle_s`. Raises ValueError if the plan
-    places a gang that isn't pending or preempts one that isn't running; pydantic's ValidationError if what it places
-    doesn't fit (for example members that overcommit a node).
+    A victim keeps its submission and may not preempt for `policy.preemption.settle_s`. Raises ValueError, with the
+    first violation, for a plan that `check` refuses: applying costs a check.
     """
     pending = {gang.name: gang for gang in snapshot.pending}
     running = {gang.name: gang for gang in snapshot.running}
-    victims, started = [], []
+    victims, moving, starting = [], [], []
     for preemption in plan.preemptions:
         victim = running.pop(preemption.gang, None)
         if victim is None:
@@ -32,14 +32,17 @@ def apply(snapshot: Snapshot, plan: Plan) -> Snapshot:
         moved = running.pop(move.gang, None)
         if moved is None:
             raise ValueError(f"the plan moves {move.gang!r}, which isn't running in the snapshot")
-        left = _left_s(snapshot, moved)
-        fields = {**_set_back(snapshot, moved), "placement": move.nodes(), "started_s": snapshot.time_s}
-        started.append(RunningGang(**fields, expected_end_s=None if left is None else move.starts_after_s + left))
+        moving.append((moved, move))
     for placement in plan.placements:
         gang = pending.pop(placement.gang, None)
         if gang is None:
             raise ValueError(f"the plan places {placement.gang!r}, which isn't pending in the snapshot")
-        started.append(_starts(snapshot, gang, placement))
+        starting.append((gang, placement))
+    report = check(snapshot, plan)
+    if not report.ok:
+        raise ValueError(f"the plan can't be applied, {report.violations[0].rule}: {report.violations[0].message}")
+    started = [_moved(snapshot, moved, move) for moved, move in moving]
+    started += [_starts(snapshot, gang, placement) for gang, placement in starting]
     taken = {node for gang in started for node in gang.placement}
     for leaving in snapshot.running:
         if leaving.phase == "terminating" and not taken.isdisjoint(leaving.placement):
@@ -53,6 +56,13 @@ def apply(snapshot: Snapshot, plan: Plan) -> Snapshot:
 
 def _fields(gang: Gang) -> dict[str, Any]:
     return {name: getattr(gang, name) for name in Gang.model_fields}
+
+
+def _moved(snapshot: Snapshot, gang: RunningGang, move: Move) -> RunningGang:
+    """A moved gang as it runs; it ends so much later as it waits for space."""
+    left = _left_s(snapshot, gang)
+    fields = {**_set_back(snapshot, gang), "placement": move.nodes(), "started_s": snapshot.time_s}
+    return RunningGang(**fields, expected_end_s=None if left is None else move.starts_after_s + left)
 
 
 def _starts(snapshot: Snapshot, gang: PendingGang, placement: Placement) -> RunningGang:

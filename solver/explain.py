@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from gangfit.models import Blocked, Reason
-from gangfit.solver.problem import UNLIMITED, Problem
+from gangfit.models import Blocked, Plan, Reason, Snapshot
+from gangfit.solver.problem import UNLIMITED, Problem, encode
+from gangfit.solver.protection import held_by, retry_at
 from gangfit.solver.reservation import Promise, Reservation
 from gangfit.solver.rights import rights
 from gangfit.solver.space import Alone, members_per_node
-from gangfit.solver.victims import protected_until
 
 _RULES: tuple[tuple[Reason, str], ...] = (
     ("topology", "required_level"),
@@ -17,6 +17,20 @@ _RULES: tuple[tuple[Reason, str], ...] = (
     ("taint", "node_taints"),
     ("gpu_model", "gpu_model"),
 )
+
+
+def explain(snapshot: Snapshot, plan: Plan) -> tuple[Blocked, ...]:
+    """Why each pending gang waits that a plan doesn't place, by priority, submission and name.
+
+    For a plan of any origin; gangs that it lists as `decided_by: limit` are undecided. What it promises is left out.
+    """
+    problem = encode(snapshot)
+    reasons = Reasons(problem)
+    placed = {placement.gang for placement in plan.placements}
+    undecided = {step.gang for step in plan.considered if step.decided_by == "limit"}
+    return tuple(
+        reasons.explain(j, gang.name in undecided) for j, gang in enumerate(problem.gangs) if gang.name not in placed
+    )
 
 
 class Reasons:
@@ -50,7 +64,7 @@ class Reasons:
             reason=reason,
             message=message if promise is None else f"{message}; {promise.message}",
             counters=counters,
-            retry_at_s=_retry_at(self.problem, gang) if reason == "protected" else None,
+            retry_at_s=retry_at(self.problem.snapshot, self.problem.gangs[gang]) if reason == "protected" else None,
             reservation=None if promise is None else promise.reservation,
         )
 
@@ -75,19 +89,6 @@ class Reasons:
             held = rights(problem, [gang], {gang})[0]
             self._takes[key] = Alone(problem.without(held.own.nonzero()[0].tolist())).fits(gang)
         return self._takes[key]
-
-
-def _retry_at(problem: Problem, gang: int) -> int | None:
-    """When the first gang of lower priority in the tenant, or of another tenant, is old enough to be preempted."""
-    snapshot, wanted = problem.snapshot, problem.gangs[gang]
-    policy = snapshot.policy.preemption
-    ends = []
-    for running in snapshot.running:
-        mode = policy.within if running.tenant == wanted.tenant else policy.across
-        claim = mode == "reclaim" or (mode == "priority" and running.priority < wanted.priority)
-        if claim and running.preemptible and running.phase != "terminating":
-            ends.append(protected_until(snapshot, running))
-    return min((end for end in ends if end > snapshot.time_s), default=None)
 
 
 def _counters(problem: Problem, gang: int) -> dict[str, int]:
@@ -137,13 +138,25 @@ def _message(problem: Problem, gang: int, reason: Reason, counters: dict[str, in
         case "capacity":
             return f"{members}: the free space of the nodes it may use holds {fit}"
         case "limit":
-            return f"{members} would take tenant {wanted.tenant!r}, or one above it, past its limit"
+            return f"{members} would take {_passed(problem, gang)}"
         case "protected":
-            return f"{members}: free space holds {fit}; the rest is held by gangs that it may not preempt"
+            held = held_by(problem, gang)
+            return f"{members}: free space holds {fit}; the rest is held by gangs that it may not preempt: {held}"
         case "competing":
             return f"{members} fit alone ({fit} would), but not beside the gangs that go first"
         case "undecided":
             return f"{members}: {fit} would fit alone; time ran out before the question was settled"
+
+
+def _passed(problem: Problem, gang: int) -> str:
+    """The first limit that the gang would pass, with its figures."""
+    tenants, asks = problem.tenants, problem.total[gang]
+    for t in tenants.chain(int(problem.tenant_of[gang])):
+        for r in np.flatnonzero((tenants.use[t] + asks > tenants.limit[t]) & (asks > 0)).tolist():
+            name = problem.resources[r].removeprefix("resources.")
+            use, limit = tenants.use[t, r], tenants.limit[t, r]
+            return f"tenant {tenants.names[t]!r} from {use} to {use + asks[r]} {name}, its limit is {limit}"
+    raise AssertionError("no limit is passed")
 
 
 def _request(problem: Problem, gang: int) -> str:

@@ -8,7 +8,6 @@ import pytest
 from hand_made import Json, gang, node, placed, plan, racks, running, snapshot
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from pydantic import ValidationError
 from random_rounds import random_round
 
 from gangfit.models import PendingGang, Plan, Snapshot
@@ -49,7 +48,10 @@ class TestApply:
         assert Snapshot.model_validate_json(after.model_dump_json()) == after
 
     def test_a_plan_that_starts_nothing(self) -> None:
-        assert apply(self.round, plan({})) == self.round
+        full = self.round.model_copy(update={"pending": self.round.pending[1:]})
+        assert apply(full, plan({})) == full
+        with pytest.raises(ValueError, match="can't be applied, admission: gang 'a' waits"):
+            apply(self.round, plan({}))
 
     @pytest.mark.parametrize("name", ["nobody", "old"])
     def test_not_pending(self, name: str) -> None:
@@ -64,13 +66,13 @@ class TestApply:
     @pytest.mark.parametrize(
         ("on", "message"),
         [
-            ({"r0n1": 1}, "running gangs and `used` take 16 of gpus, it has 8"),
-            ({"r0n0": 2}, "has 1 members, its placement has 2"),
+            ({"r0n1": 1}, "gang a takes 8 gpus, 0 are free"),
+            ({"r0n0": 2}, "placed with 2 members, it has 1"),
             ({"elsewhere": 1}, "unknown node 'elsewhere'"),
         ],
     )
     def test_what_does_not_fit_is_refused(self, on: dict[str, int], message: str) -> None:
-        with pytest.raises(ValidationError, match=message):
+        with pytest.raises(ValueError, match=message):
             apply(self.round, plan({"a": on}))
 
     def test_hostlists_stay_hostlists(self) -> None:
@@ -196,7 +198,7 @@ class TestVictims:
 
     def test_a_plan_that_needs_the_space_of_victims_it_leaves_out(self) -> None:
         answer = solve(self.round()).model_copy(update={"preemptions": ()})
-        with pytest.raises(ValidationError, match="running gangs and `used` take 16 of gpus, it has 8"):
+        with pytest.raises(ValueError, match="node_capacity: node 'r0n0': gang new takes 8 gpus, 0 are free"):
             apply(self.round(), answer)
 
 
