@@ -6,13 +6,13 @@ from collections import Counter
 
 import numpy as np
 
-from gangfit.models import PendingGang, RunningGang, Snapshot
+from gangfit.models import Gang, PendingGang, RunningGang, Snapshot
 from gangfit.solver.problem import Problem
 from gangfit.solver.rights import rights
 from gangfit.solver.victims import guard_interval, protected_until
 
 
-def retry_at(snapshot: Snapshot, wanted: PendingGang) -> int | None:
+def retry_at(snapshot: Snapshot, wanted: Gang) -> int | None:
     """When age no longer protects the first gang of lower priority in the tenant, or of another tenant.
 
     Not before the gang has settled that was preempted itself.
@@ -27,9 +27,10 @@ def retry_at(snapshot: Snapshot, wanted: PendingGang) -> int | None:
     return min((end for end in ends if end > snapshot.time_s), default=None)
 
 
-def settled_at(snapshot: Snapshot, wanted: PendingGang) -> int:
+def settled_at(snapshot: Snapshot, wanted: Gang) -> int:
     """Instant from which a gang that was preempted may preempt; 0 if it never was."""
-    return 0 if wanted.preempted_s is None else wanted.preempted_s + snapshot.policy.preemption.settle_s
+    last = wanted.preempted_s if isinstance(wanted, PendingGang) else None
+    return 0 if last is None else last + snapshot.policy.preemption.settle_s
 
 
 def held_by(problem: Problem, gang: int) -> str:
@@ -49,7 +50,7 @@ def held_by(problem: Problem, gang: int) -> str:
     return ", ".join(said)
 
 
-def _protected_by(snapshot: Snapshot, wanted: PendingGang, running: RunningGang) -> str:
+def _protected_by(snapshot: Snapshot, wanted: Gang, running: RunningGang) -> str:
     policy = snapshot.policy.preemption
     age = snapshot.time_s - running.started_s
     if not running.preemptible:
