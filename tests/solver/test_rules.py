@@ -75,6 +75,10 @@ class Hard:
             forget(monkeypatch, Plain, self.rule)
             with pytest.raises(InvalidPlanError):
                 solve(self.round)
+        # Whatever led to it: no plan leaves `solve` that the checker refuses.
+        monkeypatch.setattr("gangfit.solver.round.answer", lambda *_, **__: plan(self.breaking))
+        with pytest.raises(InvalidPlanError):
+            solve(self.round)
 
 
 class TestWholeGang(Hard):
