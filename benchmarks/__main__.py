@@ -87,6 +87,8 @@ def victims(
         limit=limit,
         quick=quick,
         command=_command(),
+        known=storage.victims(out),
+        keep=lambda found: storage.save(found, out),
     )
     console.print(losses_table(run).rich(), proofs_table(run).rich())
     console.print(f"saved {storage.save(run, out).name}")

@@ -193,6 +193,10 @@ class VictimTrial(BaseModel, frozen=True):
     greedy: Side
     greedy_s: float
     """From parsed snapshot to assignment and victims; no bounds, no check."""
+    matched: Side | None = None
+    """The greedy preemptor asked for the gangs alone that the solver starts, where it starts others of its own."""
+    cpu_s: float = 0.0
+    """Processor seconds of the solve: what `wall_s` would be with a core to itself."""
 
     @property
     def victim_s(self) -> float:
@@ -221,10 +225,18 @@ class VictimTrial(BaseModel, frozen=True):
         return self.solver.admitted == self.greedy.admitted
 
     @property
+    def rival(self) -> Side | None:
+        """The greedy side that starts the solver's gangs: of its own accord, or asked for those alone, if any."""
+        sides = (self.greedy, self.matched)
+        return next((one for one in sides if one is not None and one.admitted == self.solver.admitted), None)
+
+    @property
     def costs_no_worse(self) -> bool:
-        """Whether the lexicographic cost is no more than the greedy's; true where they start different gangs."""
-        priorities = sorted({*self.solver.lost, *self.greedy.lost}, reverse=True)
-        return not self.same_gangs or self.solver.cost(priorities) <= self.greedy.cost(priorities)
+        """Whether the lexicographic cost is no more than the greedy's; true where it can't start these gangs."""
+        if self.rival is None:
+            return True
+        priorities = sorted({*self.solver.lost, *self.rival.lost}, reverse=True)
+        return self.solver.cost(priorities) <= self.rival.cost(priorities)
 
     @property
     def never_worse(self) -> bool:

@@ -5,25 +5,30 @@ from __future__ import annotations
 import statistics
 from collections.abc import Callable, Iterable, Sequence
 
-from benchmarks.records import VictimRun, VictimTrial
+from benchmarks.records import Side, VictimRun, VictimTrial
 from benchmarks.tables import Table, percent
 
 
 def alike(trials: Iterable[VictimTrial]) -> list[VictimTrial]:
-    """Contended trials in which both start the same gangs: those whose losses compare."""
-    return [one for one in trials if one.contended and one.same_gangs]
+    """Contended trials in which the greedy starts the solver's gangs, too: those whose losses compare."""
+    return [one for one in trials if one.contended and one.rival is not None]
+
+
+def rivals(trials: Iterable[VictimTrial]) -> list[tuple[Side, Side]]:
+    """(solver, greedy) of the trials whose losses compare."""
+    return [(one.solver, one.rival) for one in trials if one.contended and one.rival is not None]
 
 
 def weighted_ratio(trials: Iterable[VictimTrial]) -> float | None:
     """GPU-seconds lost, Σ greedy / Σ solver, where both start the same gangs."""
-    same = alike(trials)
-    solver = sum(one.solver.total for one in same)
-    return sum(one.greedy.total for one in same) / solver if solver else None
+    same = rivals(trials)
+    solver = sum(ours.total for ours, _ in same)
+    return sum(theirs.total for _, theirs in same) / solver if solver else None
 
 
 def ratios(trials: Iterable[VictimTrial]) -> list[float]:
     """GPU-seconds lost, greedy / solver, trial by trial, where the solver loses any."""
-    return [one.greedy.total / one.solver.total for one in alike(trials) if one.solver.total]
+    return [theirs.total / ours.total for ours, theirs in rivals(trials) if ours.total]
 
 
 def grouped(run: VictimRun) -> dict[tuple[str, int, int], list[VictimTrial]]:
@@ -37,30 +42,42 @@ def grouped(run: VictimRun) -> dict[tuple[str, int, int], list[VictimTrial]]:
 def losses_table(run: VictimRun) -> Table:
     """Who starts and what that loses, per family, nodes and pending gangs; then per family; then all."""
     header = ["family", "rounds", "running", "admitted", "greedy", "differs at", "vector never worse"]
-    header += ["cost never worse", "lost: greedy/solver", "median", "worst", "evicted", "greedy"]
+    header += [
+        "cost never worse",
+        "lost: greedy/solver",
+        "median",
+        "worst",
+        "lost, median",
+        "worst",
+        "evicted",
+        "greedy",
+    ]
     return Table(f"Victims against the greedy preemptor; {_limits(run)}", run.stamp, header, _rows(run, _losses), NOTE)
 
 
 NOTE = (
     "Means of gangs admitted and evicted. *differs at*: earliest position in considered order at which the admissions "
     "differ (in how many rounds); *vector never worse*: rounds in which no gang that goes first waits under the solver "
-    "and starts under the greedy preemptor. *cost never worse*: of the rounds in which both start the same gangs and "
-    "somebody gives way, those in which GPU-seconds lost by priority, then gangs evicted, are lexicographically no "
-    "more. *lost*: GPU-seconds of the greedy over the solver's on those rounds: Σ / Σ, median and worst round."
+    "and starts under the greedy preemptor. *cost never worse*: of the rounds in which somebody gives way and the "
+    "greedy starts the solver's gangs, too (of its own accord or asked for those alone), those in which GPU-seconds "
+    "lost by priority, then gangs evicted, are lexicographically no more. *lost: greedy/solver*: GPU-seconds on those "
+    "rounds: Σ / Σ, median and worst round; *lost*: millions of GPU-seconds that the solver's plans lose on them. "
+    "*evicted*: on them."
 )
 
 
 def proofs_table(run: VictimRun) -> Table:
     """How long it takes and how much of it is proven, in the same rows."""
     header = ["family", "rounds", "proven", "gap", "worst", "undecided", "victims ms", "worst", "total ms", "worst"]
-    header += ["in time", "greedy ms", "worst"]
+    header += ["CPU ms", "worst", "in time", "greedy ms", "worst"]
     return Table(f"Victims: proofs and times; {_limits(run)}", run.stamp, header, _rows(run, _proofs), PROOFS_NOTE)
 
 
 PROOFS_NOTE = (
     "*proven*: every `lost` tier and `broken`; *gap*: share of the losses above the bound, median of all rounds. "
     "*undecided*: gangs whose question ended at the limit, in sum. *victims*: the plan's stage that admits gangs and "
-    "chooses victims; *total*: from parsed snapshot to checked plan, all tiers; *in time*: rounds that kept the limit "
+    "chooses victims; *total*: from parsed snapshot to checked plan, all tiers; *CPU*: its processor time, "
+    "less than *total* where others used the machine; *in time*: rounds that kept the limit "
     "within 10 % + 50 ms. Medians and worst rounds."
 )
 
@@ -85,7 +102,7 @@ def _rows(run: VictimRun, row: Callable[[Sequence[VictimTrial]], list[str]]) -> 
 
 
 def _losses(trials: Sequence[VictimTrial]) -> list[str]:
-    same = alike(trials)
+    same, pairs = alike(trials), rivals(trials)
     found = [one.differs_at for one in trials if one.differs_at is not None]
     each, ratio = ratios(trials), weighted_ratio(trials)
     running = sorted(one.running for one in trials)
@@ -99,8 +116,10 @@ def _losses(trials: Sequence[VictimTrial]) -> list[str]:
         f"{ratio:.3f}" if ratio is not None else "–",
         f"{statistics.median(each):.3f}" if each else "–",
         f"{max(each):.2f}" if each else "–",
-        f"{statistics.mean(one.solver.evicted for one in trials):.1f}",
-        f"{statistics.mean(one.greedy.evicted for one in trials):.1f}",
+        f"{statistics.median(ours.total for ours, _ in pairs) / 1e6:.2f}" if pairs else "–",
+        f"{max(ours.total for ours, _ in pairs) / 1e6:.2f}" if pairs else "–",
+        f"{statistics.mean(ours.evicted for ours, _ in pairs):.1f}" if pairs else "–",
+        f"{statistics.mean(theirs.evicted for _, theirs in pairs):.1f}" if pairs else "–",
     ]
 
 
@@ -113,6 +132,7 @@ def _proofs(trials: Sequence[VictimTrial]) -> list[str]:
         str(sum(one.undecided for one in trials)),
         *_times([one.victim_s for one in trials]),
         *_times([one.wall_s for one in trials]),
+        *_times([one.cpu_s for one in trials]),
         _kept(one.in_time for one in trials),
         *_times([one.greedy_s for one in trials]),
     ]

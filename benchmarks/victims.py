@@ -13,8 +13,8 @@ from benchmarks.records import Side, VictimRun, VictimTrial
 from gangfit.models import Snapshot
 from gangfit.solver import solve
 from gangfit.solver.assignment import admission
-from gangfit.solver.greedy.preemptor import preempt_greedily
-from gangfit.solver.problem import encode
+from gangfit.solver.greedy.preemptor import Preempted, preempt_greedily
+from gangfit.solver.problem import Problem, encode
 
 Say = Callable[[str], None]
 
@@ -39,24 +39,36 @@ def run(
     limit: float | None = None,
     quick: bool = False,
     command: str,
+    known: VictimRun | None = None,
+    keep: Callable[[VictimRun], object] = lambda run: None,
 ) -> VictimRun:
-    """Every family × nodes × pending × seed."""
+    """Every family × nodes × pending × seed.
+
+    `keep` gets what there is after every round; rounds of `known`, if it is of the same commit and command, stand.
+    """
     usual = QUICK if quick else (NODES, PENDING, SEEDS)
     families, nodes, pending = families or list(FAMILIES), nodes or usual[0], pending or usual[1]
     seeds = seeds or usual[2]
     mark = stamp(command)
     say(f"victims: {', '.join(families)} × {list(nodes)} nodes × {list(pending)} pending × {seeds} seeds")
-    trials = []
+    trials: list[VictimTrial] = []
+    done: dict[tuple[object, ...], VictimTrial] = {}
+    if known is not None and (known.stamp.commit, known.stamp.command) == (mark.commit, mark.command):
+        done = {(one.family, one.nodes, one.pending, one.seed): one for one in known.trials}
+        mark = known.stamp
     for size, family, count in product(nodes, families, pending):
         for seed in range(max(1, seeds // 5) if size >= LARGE else seeds):
-            one = measure(
-                contended(family, size, count, seed),
-                family=family,
-                seed=seed,
-                limit_s=limit or LIMITS[size >= LARGE],
-            )
-            say(_line(one))
+            one = done.get((family, size, count, seed))
+            if one is None:
+                one = measure(
+                    contended(family, size, count, seed),
+                    family=family,
+                    seed=seed,
+                    limit_s=limit or LIMITS[size >= LARGE],
+                )
+                say(_line(one))
             trials.append(one)
+            keep(VictimRun(stamp=mark, trials=trials))
     return VictimRun(stamp=mark, trials=trials)
 
 
@@ -66,18 +78,19 @@ def measure(snapshot: Snapshot, *, family: str, seed: int, limit_s: float) -> Vi
     problem = encode(snapshot)
     preempted = preempt_greedily(problem)
     greedy_s = time.perf_counter() - started
-    started = time.perf_counter()
+    started, worked = time.perf_counter(), time.process_time()
     plan = solve(limited(snapshot, limit_s))
-    wall_s = time.perf_counter() - started
+    wall_s, cpu_s = time.perf_counter() - started, time.process_time() - worked
     priority_of = {gang.name: gang.priority for gang in snapshot.running}
     lost: dict[int, int] = {}
     for victim in plan.preemptions:
         priority = priority_of[victim.gang]
         lost[priority] = lost.get(priority, 0) + victim.drain.lost_gpu_s
-    greedy_lost: dict[int, int] = {}
-    for v in preempted.victims:
-        priority = int(problem.victims.priority[v])
-        greedy_lost[priority] = greedy_lost.get(priority, 0) + int(problem.victims.lost[v])
+    greedy, matched = _side(problem, preempted), None
+    admitted = {placement.gang for placement in plan.placements}
+    if set(greedy.admitted) != admitted:
+        wanted = [j for j, gang in enumerate(problem.gangs) if gang.name in admitted]
+        matched = _side(problem, preempt_greedily(problem, only=wanted))
     return VictimTrial(
         family=family,
         seed=seed,
@@ -96,13 +109,24 @@ def measure(snapshot: Snapshot, *, family: str, seed: int, limit_s: float) -> Vi
             lost=lost,
             evicted=len(plan.preemptions),
         ),
-        greedy=Side(
-            admitted=sorted(problem.gangs[j].name for j in preempted.assignment),
-            vector=list(admission(problem, preempted.assignment)),
-            lost=greedy_lost,
-            evicted=len(preempted.victims),
-        ),
+        greedy=greedy,
         greedy_s=greedy_s,
+        matched=matched,
+        cpu_s=cpu_s,
+    )
+
+
+def _side(problem: Problem, found: Preempted) -> Side:
+    """What the greedy preemptor decided."""
+    lost: dict[int, int] = {}
+    for v in found.victims:
+        priority = int(problem.victims.priority[v])
+        lost[priority] = lost.get(priority, 0) + int(problem.victims.lost[v])
+    return Side(
+        admitted=sorted(problem.gangs[j].name for j in found.assignment),
+        vector=list(admission(problem, found.assignment)),
+        lost=lost,
+        evicted=len(found.victims),
     )
 
 
@@ -119,5 +143,5 @@ def _line(one: VictimTrial) -> str:
         f"  {one.family} {one.nodes}/{one.pending} seed {one.seed}: {one.running} run, "
         f"{len(one.solver.admitted)} admitted (greedy {len(one.greedy.admitted)}), "
         f"lost {one.solver.total:,} ({one.greedy.total:,}), {state}, "
-        f"victims {one.victim_s:.2f} s of {one.wall_s:.2f} s, greedy {one.greedy_s:.2f} s{worse}"
+        f"victims {one.victim_s:.2f} s of {one.wall_s:.2f} s ({one.cpu_s:.2f} CPU), greedy {one.greedy_s:.2f} s{worse}"
     )

@@ -2,22 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Literal
 
-from gangfit.solver.assignment import Assignment, Spread, considered, starting
+from gangfit.solver.assignment import Assignment, Spread
 from gangfit.solver.bounds import Headroom
 from gangfit.solver.dominance import Dominance
 from gangfit.solver.engine import Budget
-from gangfit.solver.greedy.preemptor import preempt_greedily, victims_for
+from gangfit.solver.greedy.preemptor import victims_for
 from gangfit.solver.greedy.strategies import PLACES, Place, Site, place_at, place_one, site_of
 from gangfit.solver.joint import candidates as reach
 from gangfit.solver.leximin import share_out, startable
-from gangfit.solver.oracle import Answer, Preemption, cheapest_victims, fits, fits_with_victims, losses
+from gangfit.solver.oracle import (
+    Answer,
+    Asked,
+    Preemption,
+    cheapest_victims,
+    fits,
+    fits_with_victims,
+    lawful,
+    losses,
+)
 from gangfit.solver.problem import Problem
+from gangfit.solver.refusals import Grounds, Refusals
 from gangfit.solver.reservation import Calendar, Reservation, earliest
-from gangfit.solver.rights import Right, claims, given_back, rights
+from gangfit.solver.rights import Right, attainable, given_back, rights
 from gangfit.solver.scales import Patterns
 from gangfit.solver.space import Alone, Space
 from gangfit.solver.tenants import Order, Step
@@ -43,6 +53,8 @@ class Admission:
     """Gang → how its question was settled; `limit` = undecided."""
     late: frozenset[int] = frozenset()
     """Gangs that start only when they are asked again."""
+    doubtful: int = 0
+    """Refusals that rest on floats, to 1e-6."""
     reservation: Reservation | None = None
     """What is promised to the first gang that waits; plans place that gang, too."""
 
@@ -117,20 +129,26 @@ class Loop:
     decided: dict[int, Decision] = field(default_factory=dict)
     candidates: dict[str, _Candidate] = field(init=False)
     alone: Alone = field(init=False)
+    grounds: Grounds = field(init=False)
+    refusals: Refusals = field(init=False)
     headroom: Headroom = field(init=False)
     """Counts on free space and all that preemptors could free."""
     dominance: Dominance = field(init=False)
     """Gangs without room in the snapshot's free space."""
     weighings: int = field(init=False)
     """How often weights may still be looked for in vain."""
-    asked: dict[int, tuple[Answer, list[frozenset[int]]]] = field(default_factory=dict)
+    asked: dict[int, Asked] = field(default_factory=dict)
     """Questions with victims that were put before the one in free space."""
     hopeless: dict[tuple[int, int], int] = field(default_factory=dict)
     """(shape, required level) → members that have no room even when all of known end has ended."""
+    doubtful: int = 0
+    """Refusals that rest on floats."""
     stale: bool = False
     """The victims at hand are lawful, but not known to be the cheapest."""
 
     def __post_init__(self) -> None:
+        self.grounds = Grounds(self.problem)
+        self.refusals = Refusals(self.problem)
         space, plan = Space(self.problem), Assignment()
         self.candidates = {name: _Candidate(place, plan, space) for name, place in PLACES.items()}
         self.headroom = Headroom(self.problem)
@@ -142,7 +160,7 @@ class Loop:
         """What was decided."""
         plans = {name: candidate.assignment for name, candidate in self.candidates.items()}
         late = frozenset(self.late)
-        return Admission(plans, self.preemption, tuple(self.steps), self.decided, late, self.reservation)
+        return Admission(plans, self.preemption, tuple(self.steps), self.decided, late, self.doubtful, self.reservation)
 
     def consider(self, gang: int) -> None:
         """One gang's turn: in free space, else with victims."""
@@ -155,6 +173,8 @@ class Loop:
         if yes:
             self.admitted.append(gang)
             self.headroom.take(gang)
+            if gang not in self.preemption.preemptors:
+                self.refusals.started(gang, self._plain())
         self.order.settle(gang, yes)
         if not yes:
             self._reserve(gang)
@@ -216,6 +236,7 @@ class Loop:
     def _enter(self, problem: Problem, gangs: list[int]) -> None:
         """Go on in a round with other columns; the candidates are still to follow."""
         self.problem, self.admitted = problem, gangs
+        self.grounds, self.refusals = Grounds(problem), Refusals(problem)
         self.order.move(problem.tenants, problem.total, gangs)
         self.alone, self.headroom = Alone(problem), Headroom(self._most(problem))
         for gang in gangs:
@@ -254,6 +275,7 @@ class Loop:
                 self.admitted.append(gang)
                 self.late.append(gang)
                 self.headroom.take(gang)
+                self.refusals.started(gang, self._plain())
                 self.order.add(gang)
             if how == "limit" or yes:
                 self.decided[gang] = "limit" if self.decided[gang] == "limit" else how
@@ -289,6 +311,8 @@ class Loop:
         elif self._alike(gang):
             # The question with victims of its own, which comes next, is the same question.
             return "search", False
+        elif (settled := self.refusals.covers(gang, False)) is not None:
+            return ("search" if settled else "limit"), False
         elif self._ask(gang) == "no":
             # With victims of its own it would have more room than without: no twice.
             return "search", False
@@ -298,6 +322,9 @@ class Loop:
             answer, cuts = fits_with_victims(self.problem, gangs, self.preemption, False, self.budget)
             if answer.verdict == "yes":
                 self.preemption.victims, self.preemption.cuts = answer.victims, cuts
+            else:
+                self.refusals.add(gang, False, answer.verdict == "no", self._plain(), ())
+                self.doubtful += answer.verdict == "no" and not answer.certified
         if answer.verdict == "yes":
             self._restart(answer.assignment)
         return ("limit" if answer.verdict == "limit" else "search"), answer.verdict == "yes"
@@ -369,13 +396,23 @@ class Loop:
         spread, (first, *_) = next(iter(parts.values()))
         first.add(gang, spread)
 
+    def _rights(self, gang: int | None = None) -> list[Right]:
+        """The rights of the preemptors so far and of a gang that would join them."""
+        if gang is None:
+            return rights(self.problem, self.admitted, self.preemption.preemptors)
+        return rights(self.problem, [*self.admitted, gang], self.preemption.preemptors | {gang})
+
+    def _plain(self) -> bool:
+        """Whether the rights of all preemptors hold whoever leaves."""
+        return all(self.grounds.plain(right) for right in self._rights())
+
     def _alike(self, gang: int) -> bool:
         """Whether the gang may take exactly whom the preemptors before it may take, whatever the shares.
 
         Then no loss is beyond its right: what C is doesn't matter to it, nor whether it starts in free space.
         """
-        held = rights(self.problem, [*self.admitted, gang], self.preemption.preemptors | {gang})
-        return not any(r.reclaim.any() or (r.own != held[-1].own).any() for r in held)
+        held = self._rights(gang)
+        return self.grounds.alike(held, held[-1])
 
     def _refresh(self) -> None:
         """Make the victims at hand the cheapest, so that C is known."""
@@ -389,11 +426,13 @@ class Loop:
         )
         if not isinstance(cheapest, str):
             self.preemption = cheapest[1]
+            self.refusals.clear()
             self._restart(cheapest[0])
 
     def _entitled(self, gang: int) -> tuple[Right, Headroom] | None:
         """The gang's right and the counts with everyone gone who may be taken; None: no right, or no room even then."""
-        held = rights(self.problem, [*self.admitted, gang], self.preemption.preemptors | {gang})
+        held = self._rights(gang)
+        held[-1] = attainable(self.problem, held, self.preemption.broken) if not self.stale else held[-1]
         if not held[-1].any.any():
             return None
         most = self.problem.without(reach(held, len(self.problem.victims.gangs)))
@@ -406,12 +445,31 @@ class Loop:
 
     def _ask(self, gang: int) -> str | None:
         """Verdict of the question with victims of its own, asked once; None: it has no right over anyone."""
-        if self.budget is None or self._entitled(gang) is None:
+        if self.budget is None or (entitled := self._entitled(gang)) is None:
             return None
         self._refresh()
-        self.progress(f"admission: {self.problem.gangs[gang].name!r}: with victims?")
-        self.asked[gang] = fits_with_victims(self.problem, [*self.admitted, gang], self.preemption, True, self.budget)
-        return self.asked[gang][0].verdict
+        return self._question(gang, entitled[0]).answer.verdict
+
+    def _question(self, gang: int, held: Right) -> Asked:
+        """The question with victims of its own: by what is known, by the greedy preemptor, else by search."""
+        if gang in self.asked:
+            return self.asked[gang]
+        assert self.budget is not None
+        gangs, everyone = [*self.admitted, gang], self._rights(gang)
+        plain = all(self.grounds.plain(right) for right in everyone)
+        found = None
+        if (known := self.refusals.covers(gang, True)) is not None:
+            asked = Asked(Answer("no" if known else "limit"), [])
+        elif plain and (found := self._found(gang, held, everyone)) is not None:
+            asked = Asked(found, [], greedy=True)
+        else:
+            self.progress(f"admission: {self.problem.gangs[gang].name!r}: with victims?")
+            asked = Asked(*fits_with_victims(self.problem, gangs, self.preemption, True, self.budget))
+            if asked.answer.verdict != "yes":
+                self.refusals.add(gang, True, asked.answer.verdict == "no", plain, self.grounds.owners(held))
+                self.doubtful += asked.answer.verdict == "no" and not asked.answer.certified
+        self.asked[gang] = asked
+        return asked
 
     def _with_victims(self, gang: int) -> tuple[Decision | None, bool]:
         """With victims of its own; None: it has no right over anyone."""
@@ -422,31 +480,33 @@ class Loop:
             return "limit", False
         held, headroom = entitled
         alike = self._alike(gang)
-        if alike and self._takes(gang, held, headroom):
-            return "greedy", True
-        gangs = [*self.admitted, gang]
-        if gang not in self.asked:
-            if not alike:
-                self._refresh()
-            self.progress(f"admission: {self.problem.gangs[gang].name!r}: with victims?")
-            self.asked[gang] = fits_with_victims(self.problem, gangs, self.preemption, True, self.budget)
-        answer, cuts = self.asked.pop(gang)
+        if not alike:
+            self._refresh()
+        asked = self._question(gang, held)
+        del self.asked[gang]
+        answer = asked.answer
         if answer.verdict != "yes":
             return ("limit" if answer.verdict == "limit" else "search"), False
         if alike:
             self._accept(gang, answer.assignment, answer.victims, headroom)
-            return "search", True
-        return self._preempt(gangs, self.preemption.preemptors | {gang}, answer, cuts, headroom)
+            return "greedy" if asked.greedy else "search", True
+        return self._preempt(gang, asked, headroom)
 
-    def _takes(self, gang: int, held: Right, headroom: Headroom) -> bool:
-        """Whether the greedy preemptor finds victims beside a candidate's placements."""
-        for candidate in self.candidates.values():
+    def _found(self, gang: int, held: Right, everyone: list[Right]) -> Answer | None:
+        """Victims that the greedy preemptor finds beside a candidate's placements, all rights plain.
+
+        Those before it stay, so they keep to C; those it adds are covered by its own right. And of victims by plain
+        rights any who turn out needless may stay.
+        """
+        for candidate in {id(one.assignment): one for one in self.candidates.values()}.values():
             found = victims_for(self.problem, held, candidate.assignment, self.preemption.victims)
-            if found is not None and self.order.within_limit(gang, given_back(self.problem, found[1])):
-                spread, victims = found
-                self._accept(gang, {**candidate.assignment, gang: spread}, victims, headroom)
-                return True
-        return False
+            if found is None:
+                continue
+            spread, victims = found
+            within = self.order.within_limit(gang, given_back(self.problem, victims))
+            if within and lawful(self.problem, everyone, victims):
+                return Answer("yes", {**candidate.assignment, gang: spread}, victims)
+        return None
 
     def _accept(self, gang: int, assignment: Assignment, victims: frozenset[int], headroom: Headroom) -> None:
         """The gang starts as a preemptor; who is cheapest for all of them is settled when it matters."""
@@ -458,22 +518,19 @@ class Loop:
             dict.fromkeys(priorities, 0),
         )
         self.stale = True
+        self.refusals.clear()
         self._restart(assignment)
         self.headroom = headroom
 
-    def _preempt(
-        self,
-        gangs: list[int],
-        preemptors: frozenset[int],
-        answer: Answer,
-        cuts: list[frozenset[int]],
-        headroom: Headroom,
-    ) -> tuple[Decision, bool]:
+    def _preempt(self, gang: int, asked: Asked, headroom: Headroom) -> tuple[Decision, bool]:
         assert self.budget is not None
-        cheapest = cheapest_victims(self.problem, gangs, preemptors, answer, cuts, self.budget)
+        preemptors = self.preemption.preemptors | {gang}
+        gangs = [*self.admitted, gang]
+        cheapest = cheapest_victims(self.problem, gangs, preemptors, asked.answer, asked.cuts, self.budget)
         if isinstance(cheapest, str):
             return ("search" if cheapest == "no" else "limit"), False
         assignment, self.preemption = cheapest
+        self.refusals.clear()
         self._restart(assignment)
         self.headroom = headroom
         return "search", True
@@ -483,7 +540,7 @@ class Loop:
         self._refresh()
         preemption = self.preemption
         reclaims = self.problem.snapshot.policy.preemption.across == "reclaim"
-        held = rights(self.problem, self.admitted, preemption.preemptors)
+        held = self._rights()
         reclaims = reclaims and any(right.reclaim.any() for right in held)
         if not preemption.victims or not reclaims or self.budget is None or self.admitted[-1] in preemption.preemptors:
             return
@@ -504,73 +561,3 @@ class Loop:
         assignment = dict(assignment)
         for candidate in self.candidates.values():
             candidate.assignment, candidate.space = assignment, space
-
-
-def with_preemptor(problem: Problem, admission: Admission) -> Admission:
-    """The greedy preemptor's plan instead, where time ran out and it admits more in considered order.
-
-    Its victims are lawful; whether they are the cheapest is open, and so is everything it refuses that has room at all.
-    It knows no promises: where one is made, the plan that keeps it stays.
-    """
-    if "limit" not in admission.decided.values() or not problem.victims.gangs or admission.reservation is not None:
-        return admission
-    found = preempt_greedily(problem)
-    steps = considered(problem, found.assignment)
-    ours = next(iter(admission.plans.values()))
-    first = [-(step.gang in ours and step.gang not in admission.late) for step in admission.steps]
-    if [-(step.gang in found.assignment) for step in steps] >= first:
-        return admission
-    held = rights(problem, [s.gang for s in steps if s.gang in found.assignment], found.preemptors)
-    claimed = claims(problem, held, found.victims)
-    if any(not claimed[v] and not any(right.own[v] for right in held) for v in found.victims):
-        return admission
-    priorities = set(problem.victims.priority.tolist())
-    lost = losses(problem, found.victims, priorities)
-    preemption = Preemption(found.preemptors, found.victims, lost, dict.fromkeys(priorities, 0))
-    room = Alone(problem.empty())
-    decided: dict[int, Decision] = {
-        step.gang: "greedy" if step.gang in found.assignment else "limit" if room.fits(step.gang) else "bound"
-        for step in steps
-    }
-    return Admission({"preemptor": found.assignment}, preemption, tuple(steps), decided)
-
-
-def fill_leftover(problem: Problem, assignment: Assignment, admission: Admission) -> tuple[Assignment, Admission]:
-    """Undecided gangs that fit the space a plan leaves, and their tenants' limits, start after all.
-
-    So do gangs that search refused: its "no" was wrong, and they count as undecided. One with a promise then gives it
-    up. The same objects if there are none.
-    """
-    doubtful = [step.gang for step in admission.steps if admission.decided[step.gang] in ("limit", "search")]
-    head = admission.reservation
-    if head is not None and head.gang in doubtful:
-        without = replace(admission, reservation=None)
-        started = _fill(problem, admission.starts(assignment), without, [head.gang])
-        if head.gang in started[0]:
-            assignment, admission = started
-    return _fill(admission.round(problem), assignment, admission, [gang for gang in doubtful if gang not in assignment])
-
-
-def _fill(
-    problem: Problem, assignment: Assignment, admission: Admission, waiting: Sequence[int]
-) -> tuple[Assignment, Admission]:
-    if not waiting:
-        return assignment, admission
-    space = Space.after(problem.without(admission.preemption.leaving), assignment)
-    back = given_back(problem, admission.preemption.victims)
-    order = problem.order()
-    for gang in starting(problem, assignment):
-        order.add(gang)
-    filled, late = dict(assignment), set(admission.late)
-    for gang in waiting:
-        offers = (place_one(space.problem, space, place, gang) for place in PLACES.values())
-        spread = next((s for s in offers if s is not None), None) if order.within_limit(gang, back) else None
-        if spread is not None:
-            filled[gang] = spread
-            space.take(gang, spread)
-            order.add(gang)
-            late.add(gang)
-    if len(filled) == len(assignment):
-        return assignment, admission
-    decided: dict[int, Decision] = {**admission.decided, **dict.fromkeys(late - admission.late, "limit")}
-    return filled, replace(admission, late=frozenset(late), decided=decided)

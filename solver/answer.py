@@ -33,6 +33,7 @@ from gangfit.solver.reservation import overdue, promised
 from gangfit.solver.rights import given_back, started
 from gangfit.solver.tenants import Step
 from gangfit.solver.tiers import TierResult
+from gangfit.solver.turns import starts_in_turn
 
 
 def answer(
@@ -46,7 +47,10 @@ def answer(
     gangs = [*(j for j in order if j in assignment and j not in admitted.late), *(s.gang for s in steps[len(order) :])]
     preemption = admitted.preemption
     undecided = {j for j, how in admitted.decided.items() if how == "limit"}
-    waits = starts_after(problem, assignment, preemption.leaving)
+    if preemption.moved:
+        waits = starts_after(problem, assignment, preemption.leaving)
+    else:
+        waits = starts_in_turn(problem, gangs, assignment, preemption.victims)
     tiers = _tiers(problem, everyone, admitted, results, counts)
     head = admitted.reservation
     reasons = Reasons(problem, head)

@@ -14,6 +14,7 @@ from ortools.sat.python import cp_model
 from gangfit.models import NODE_LEVEL, Defragmentation, MovesPolicy, PreemptionPolicy, Snapshot, Tier
 from gangfit.solver.arrays import BoolArray
 from gangfit.solver.assignment import Assignment
+from gangfit.solver.bundles import Bundle
 from gangfit.solver.checker.defragmentation import check_defragmentation
 from gangfit.solver.drain import starts_after
 from gangfit.solver.engine import Budget
@@ -99,13 +100,17 @@ class ClearingSlots(MovingSlots):
         super()._members()
         self.cleared = self._job.clear(self)
 
-    def _new_slots(self, k: int, size: int) -> cp_model.LinearExprT:
-        slots, group = super()._new_slots(k, size), self.classes[k]
+    def _binding(self) -> list[Bundle]:
+        """None: whom an empty domain keeps out is counted in GPUs."""
+        return []
+
+    def _slots_of(self, k: int, bundle: Bundle) -> cp_model.LinearExprT:
+        slots, group, size = super()._slots_of(k, bundle), self.classes[k], bundle[0][1]
         d = self.domain_of[k][self._job.level]
         if d not in self.cleared or not self._job.counts[group.nodes[0]]:
             return slots
         # Whoever is in an empty domain has left it, so all its slots are among those counted.
-        full = int(self.problem.free[group.nodes[0], 0]) + sum(amount for _, amount in self._held(k, 0))
+        full = int(self.problem.free[group.nodes[0], 0]) + sum(amount for _, amount in self.held(k, 0))
         return Sum([slots, -group.size * (full // size) * self.cleared[d]])
 
     def chosen(self, values: Sequence[int]) -> list[int]:

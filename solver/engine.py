@@ -68,6 +68,8 @@ class Outcome:
     """Value of every variable by index, if a solution was found."""
     bound: int | None
     """Proven lower bound of the objective, if there is one."""
+    certified: bool = True
+    """Whether bound and infeasibility rest on integers; else on floats, to 1e-6."""
 
 
 Beside = Callable[[threading.Event], bool]

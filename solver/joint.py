@@ -9,8 +9,10 @@ from dataclasses import replace
 import numpy as np
 from ortools.sat.python import cp_model
 
+from gangfit.solver.arrays import IntArray
 from gangfit.solver.assignment import Assignment
 from gangfit.solver.classes import NodeClass, node_classes
+from gangfit.solver.lending import Ground, Lending, ground
 from gangfit.solver.merged import Merged, Sum
 from gangfit.solver.problem import UNLIMITED, Problem
 from gangfit.solver.rights import Right, started
@@ -45,17 +47,19 @@ class Joint(Merged):
         self.rights = list(rights)
         self.victims = candidates(rights, len(problem.victims.gangs)) if only is None else sorted(only)
         self._holders = _holders(problem, self.victims)
-        classes = _classes(problem, gangs, self.victims, self._holders, single)
+        self._most = problem.without(self.victims).free
+        """(N, R): free if every victim left."""
+        classes = _classes(problem, gangs, self._most, self._holders, single)
         self.evicted: dict[int, cp_model.IntVar] = {}
         """e[v]: the running gang gives way."""
         self.reclaimed: dict[tuple[int, int], cp_model.IntVar] = {}
-        """c[v, i]: it is reclaimed under the i-th right."""
+        """c[v, i]: it is reclaimed under the i-th right, or under one on the same grounds."""
         self.starts = started(problem, gangs)
         """(T, R): what the gangs of the model take, per tenant and all above."""
-        self._chains = {v: problem.tenants.chain(int(problem.victims.tenant[v])) for v in self.victims}
+        self.chains = {v: problem.tenants.chain(int(problem.victims.tenant[v])) for v in self.victims}
         self._back: dict[tuple[int, int], cp_model.IntVar] = {}
         self._holds: dict[tuple[int, int], cp_model.IntVar] = {}
-        self._literals: dict[tuple[int, int, int], cp_model.IntVar] = {}
+        self._grounds_of: dict[int, dict[Ground, list[int]]] = {}
         super().__init__(problem, gangs, classes, spread)
         self.tenant_limit()
         if lawful:
@@ -66,7 +70,7 @@ class Joint(Merged):
             self.evicted[v] = self.model.new_bool_var("")
         super()._members()
 
-    def _held(self, k: int, r: int) -> list[tuple[int, int]]:
+    def held(self, k: int, r: int) -> list[tuple[int, int]]:
         """(victim, amount of a resource that it holds on each node of a class)."""
         request = self.problem.victims.request
         held = [(v, count * int(request[v, r])) for v, count in self._holders.get(int(self.classes[k].nodes[0]), ())]
@@ -79,7 +83,7 @@ class Joint(Merged):
             for r in np.flatnonzero(self.problem.request[gangs].any(axis=0)):
                 asks = self.problem.request[gangs, r]
                 free = int(self.problem.free[group.nodes[0], r])
-                held = self._held(k, int(r))
+                held = self.held(k, int(r))
                 for size in {int(a) for a in asks if a} | {1}:
                     rows = [(int(a) // size, j) for a, j in zip(asks, gangs, strict=True) if a >= size]
                     most = sum(c * min(int(self.problem.members[j]), group.size * group.room[j]) for c, j in rows)
@@ -112,7 +116,7 @@ class Joint(Merged):
         """What victims of a tenant and all below it give back of a resource: one variable per tenant and resource."""
         if (tenant, r) not in self._back:
             total = self.problem.victims.total[:, r]
-            held = [(int(total[v]), e) for v, e in self.evicted.items() if total[v] and tenant in self._chains[v]]
+            held = [(int(total[v]), e) for v, e in self.evicted.items() if total[v] and tenant in self.chains[v]]
             most = sum(amount for amount, _ in held)
             self._back[tenant, r] = back = self.model.new_int_var(0, most, "")
             self.model.add(cp_model.LinearExpr.weighted_sum([e for _, e in held], [a for a, _ in held]) == back)
@@ -123,34 +127,41 @@ class Joint(Merged):
         own = np.zeros(len(self.problem.victims.gangs), dtype=np.bool_)
         for right in self.rights:
             own |= right.own
+        lending = Lending(self)
         for v, e in self.evicted.items():
-            claims = []
-            for i in self._claimants(v):
-                self.reclaimed[v, i] = claim = self.model.new_bool_var("")
+            claims: list[cp_model.IntVar] = []
+            grounds = self._grounds(v)
+            same = len(grounds) == 1 and not own[v]
+            for each, numbers in grounds.items():
+                claim = e if same else self.model.new_bool_var("")
                 claims.append(claim)
-                self.model.add_implication(claim, e)
-                self._within(v, i)
-                self._above(v, i)
-            if not own[v]:
+                for i in numbers:
+                    self.reclaimed[v, i] = claim
+                if not same:
+                    self.model.add_implication(claim, e)
+                if not each.entitled:
+                    self._within(v, numbers[0], claim)
+                for t, surplus in each.above:
+                    lending.require(v, claim, t, surplus)
+            if not own[v] and not same:
                 self.model.add_bool_or([e.negated(), *claims])
+        lending.close()
 
-    def _claimants(self, v: int) -> list[int]:
-        """Rights by which a victim may be reclaimed; of alike ones of one tenant the first is the widest.
+    def _grounds(self, v: int) -> dict[Ground, list[int]]:
+        """On what grounds a victim may be reclaimed, and by which rights (positions); its tenant decides."""
+        owner = int(self.problem.victims.tenant[v])
+        if owner not in self._grounds_of:
+            found: dict[Ground, list[int]] = {}
+            for i, right in enumerate(self.rights):
+                if right.reclaim[v]:
+                    found.setdefault(ground(self.problem, right, i, owner), []).append(i)
+            last = len(self.rights) - 1
+            surely = {g.above for g in found if g.entitled}
+            kept = {g: n for g, n in found.items() if g.entitled or g.above not in surely or last in n}
+            self._grounds_of[owner] = kept
+        return self._grounds_of[owner]
 
-        Alike: they ask the same resources, and the victim's tenants admitted nothing in between.
-        """
-        seen: set[tuple[int, bytes, bytes]] = set()
-        tenants, owner = self.problem.tenants, int(self.problem.victims.tenant[v])
-        result = []
-        for i, right in enumerate(self.rights):
-            tenant, asks = int(self.problem.tenant_of[right.gang]), self.problem.request[right.gang] > 0
-            key = tenant, asks.tobytes(), right.started[list(tenants.below_ancestor(owner, tenant))].tobytes()
-            if right.reclaim[v] and (key not in seen or right.gang == self.gangs[-1]):
-                seen.add(key)
-                result.append(i)
-        return result
-
-    def _within(self, v: int, i: int) -> None:
+    def _within(self, v: int, i: int, claim: cp_model.IntVar) -> None:
         """The claim holds only if the preemptor's tenants are within quota, up to below the common ancestor."""
         right, tenants = self.rights[i], self.problem.tenants
         chain = tenants.below_ancestor(int(self.problem.tenant_of[right.gang]), int(self.problem.victims.tenant[v]))
@@ -161,27 +172,7 @@ class Joint(Merged):
                     over = int(tenants.use[t, r] + right.started[t, r] - tenants.quota[t, r])
                     if over > 0:
                         self.model.add(self.back(t, r) >= over).only_enforce_if(holds)
-            self.model.add_implication(self.reclaimed[v, i], self._holds[t, i])
-
-    def _above(self, v: int, i: int) -> None:
-        """The claim holds only if the victim's tenants would be above quota with this one victim left running."""
-        right, tenants, victims = self.rights[i], self.problem.tenants, self.problem.victims
-        claim = self.reclaimed[v, i]
-        asks = self.problem.request[right.gang] > 0
-        for t in tenants.below_ancestor(int(victims.tenant[v]), int(self.problem.tenant_of[right.gang])):
-            options = []
-            for r in np.flatnonzero(asks & (tenants.quota[t] < UNBOUNDED)).tolist():
-                most = int(tenants.use[t, r] + right.started[t, r] + victims.total[v, r] - tenants.quota[t, r] - 1)
-                if most >= 0:
-                    options.append(self._at_most(t, r, most))
-            self.model.add_bool_or([claim.negated(), *options])
-
-    def _at_most(self, tenant: int, r: int, most: int) -> cp_model.IntVar:
-        """A literal that implies that the tenant's victims give back no more; shared by victims of equal size."""
-        if (tenant, r, most) not in self._literals:
-            self._literals[tenant, r, most] = literal = self.model.new_bool_var("")
-            self.model.add(self.back(tenant, r) <= most).only_enforce_if(literal)
-        return self._literals[tenant, r, most]
+            self.model.add_implication(claim, self._holds[t, i])
 
     def budget(self, lost: dict[int, int], broken: int, mine: Right | None) -> None:
         """Victims that `mine` has no right to: at most `broken`, losing at most `lost` (priority → GPU-seconds)."""
@@ -206,6 +197,10 @@ class Joint(Merged):
     def broken(self) -> cp_model.LinearExpr:
         """Gangs that give way."""
         return Sum(list(self.evicted.values()))
+
+    def minimize(self, priority: int | None) -> None:
+        """Set the objective: the loss of a priority, or (None) the gangs broken."""
+        self.model.minimize(self.broken() if priority is None else self.lost_progress(priority))
 
     def cut(self, enough: Collection[int]) -> None:
         """Rule 11: the given victims are enough, so no larger set that holds them all is lawful."""
@@ -261,7 +256,7 @@ def _holders(problem: Problem, victims: Collection[int]) -> dict[int, tuple[tupl
 def _classes(
     problem: Problem,
     gangs: Sequence[int],
-    victims: Collection[int],
+    most: IntArray,
     holders: dict[int, tuple[tuple[int, int], ...]],
     single: Collection[int],
 ) -> list[NodeClass]:
@@ -270,4 +265,4 @@ def _classes(
     marks = np.zeros(len(problem.node_names), dtype=np.int64)
     for n, held in holders.items():
         marks[n] = numbers.setdefault(held, len(numbers) + 1)
-    return node_classes(problem, gangs, single, free=problem.without(victims).free, marks=marks)
+    return node_classes(problem, gangs, single, free=most, marks=marks)

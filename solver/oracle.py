@@ -7,16 +7,19 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Literal
 
+import numpy as np
+
 from gangfit.solver.assignment import Assignment
 from gangfit.solver.classes import grouping
-from gangfit.solver.engine import Budget, run
+from gangfit.solver.engine import Budget, Outcome, run
 from gangfit.solver.greedy.strategies import PLACES, place_in_order
 from gangfit.solver.joint import Joint
+from gangfit.solver.lending import ground
 from gangfit.solver.merged import Merged
 from gangfit.solver.mip import run_mip
 from gangfit.solver.moving import Moving
 from gangfit.solver.problem import Problem
-from gangfit.solver.rights import Right, rights
+from gangfit.solver.rights import Right, attainable, claimable, claims, given_back, rights
 from gangfit.solver.slots import Slots
 
 Verdict = Literal["yes", "no", "limit"]
@@ -29,6 +32,12 @@ TIER_SHARE = 0.6
 """The same for a question with an objective on slots."""
 JOINT_LIMIT = 20_000
 """Most (class, gang) pairs of a question that is put to CP-SAT after slots: building more takes seconds."""
+ROUGH = 0.3
+"""Gap at which a set of victims is small enough to be tried."""
+CONFIRM_SHARE = 0.1
+"""Most of the remaining time for CP-SAT to confirm in integers what HiGHS refused in floats."""
+CONFIRM_LIMIT = 5_000
+"""Most variables of a model that is put to CP-SAT for that."""
 
 
 @dataclass(frozen=True)
@@ -44,6 +53,8 @@ class Answer:
     """Lower bound of the objective, if the question had one."""
     optimal: bool = False
     """Whether the witness is proven best."""
+    certified: bool = True
+    """Whether a no, or the bound, rests on integers; else on HiGHS' floats, to 1e-6."""
 
 
 def ask(
@@ -116,6 +127,8 @@ class Preemption:
     """Proven lower bounds of the gangs moved and of their members, given what comes before."""
     enough: list[tuple[frozenset[int], frozenset[int]]] = field(default_factory=list)
     """(victims, gangs moved) known to be enough: as `cuts`, where gangs move."""
+    uncertified: frozenset[int | None] = frozenset()
+    """Priorities (None: gangs broken) whose bound rests on floats."""
 
     @property
     def leaving(self) -> frozenset[int]:
@@ -153,19 +166,68 @@ def fits_with_victims(
     """
     preemptors = preemption.preemptors | ({gangs[-1]} if mine else set())
     held = rights(problem, gangs, preemptors)
+    if mine:
+        held[-1] = attainable(problem, held, preemption.broken)
+    entitled = all(
+        ground(problem, right, 0, owner).entitled
+        for right in held
+        for owner in np.unique(problem.victims.tenant[right.reclaim]).tolist()
+    )
 
     def limit(model: Joint) -> None:
         model.budget(preemption.lost, preemption.broken, held[-1] if mine else None)
+        if not entitled:
+            # A set found without a view to its size is likely to hold some who only make a tenant entitled.
+            model.minimize(None)
 
     cuts: list[frozenset[int]] = []
     while True:
-        answer = settle(problem, gangs, held, cuts, limit, None, budget)
+        answer = settle(problem, gangs, held, cuts, limit, None, budget, gap=0.0 if entitled else ROUGH)
         if answer.verdict != "yes" or budget is None:
             return answer, cuts
         enough = needed(problem, gangs, held, answer.victims, budget)
         if len(enough) == len(answer.victims):
             return answer, cuts
+        if lawful(problem, held, enough) and _in_budget(problem, held, enough, preemption, mine):
+            # The fewest that are enough: none of them is needless.
+            placed = place_beside(problem, gangs, enough, budget)
+            return (answer if placed is None else replace(answer, assignment=placed, victims=enough)), cuts
         cuts.append(enough)
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A question with victims of the gang's own, answered."""
+
+    answer: Answer
+    cuts: list[frozenset[int]]
+    """Sets that turned out to be enough (rule 11)."""
+    greedy: bool = False
+    """The greedy preemptor answered."""
+
+
+def lawful(problem: Problem, held: Sequence[Right], victims: frozenset[int]) -> bool:
+    """Whether every victim is an own one of some right, or may be reclaimed once all of them are gone."""
+    own = np.zeros(len(problem.victims.gangs), dtype=np.bool_)
+    for right in held:
+        own |= right.own
+    back = given_back(problem, victims)
+    # Gangs of one tenant that hold the same are claimed alike.
+    alike = {(int(problem.victims.tenant[v]), problem.victims.total[v].tobytes()): v for v in victims if not own[v]}
+    return all(any(claimable(problem, right, v, back) for right in held) for v in alike.values())
+
+
+def _in_budget(
+    problem: Problem, held: Sequence[Right], victims: frozenset[int], preemption: Preemption, mine: bool
+) -> bool:
+    """Whether the victims that the last right doesn't cover (`mine`; else all of them) keep to C."""
+    others = victims
+    if mine:
+        claimed = claims(problem, held[-1:], victims)
+        others = frozenset(v for v in victims if not held[-1].own[v] and not claimed[v])
+    lost = losses(problem, others, {int(problem.victims.priority[v]) for v in others})
+    fits = all(value <= preemption.lost.get(priority, 0) for priority, value in lost.items())
+    return fits and len(others) <= preemption.broken
 
 
 def settle(
@@ -176,28 +238,40 @@ def settle(
     rows: Callable[[Joint], None],
     start: Answer | None,
     budget: Budget | None,
+    slots: Slots | None = None,
+    gap: float = 0.0,
 ) -> Answer:
     """Solve a question about victims: on slots by HiGHS; where its victims don't leave room, on placements by CP-SAT.
 
-    `rows` adds the question's own rows and its objective.
+    `rows` adds the question's own rows and its objective; `slots` has them already. `gap` is as in `run_mip`. Where
+    nothing is better than `start`, that is the answer.
     """
     if budget is None or budget.exhausted:
         return Answer("limit")
-    slots = Slots(problem, gangs, held, cuts)
+    if slots is None:
+        slots = Slots(problem, gangs, held, cuts)
+        if slots.feasible:
+            rows(slots)
     if not slots.feasible:
         return Answer("no")
+    known = None
     if start is not None:
+        slots.model.clear_hints()  # type: ignore[no-untyped-call]
         slots.hint(start.assignment, start.victims)
-    rows(slots)
-    outcome = run_mip(slots.model, budget, TIER_SHARE if slots.model.has_objective() else SHARE)
+        known = slots.value(start.victims)
+    outcome = run_mip(slots.model, budget, TIER_SHARE if slots.model.has_objective() else SHARE, known, gap)
+    if outcome.status == "infeasible" and not outcome.certified:
+        outcome = _confirmed(slots, outcome, budget)
     if outcome.status == "infeasible":
-        return Answer("no")
+        return Answer("no", certified=outcome.certified)
     bound = outcome.bound
+    if outcome.status == "optimal" and outcome.values is None and start is not None:
+        return replace(start, bound=bound, optimal=True, certified=outcome.certified)
     if outcome.values is not None:
         victims = slots.leaving(outcome.values)
         placed = place_beside(problem, gangs, victims, budget)
         if placed is not None:
-            return Answer("yes", placed, victims, {}, bound, outcome.status == "optimal")
+            return Answer("yes", placed, victims, {}, bound, outcome.status == "optimal", outcome.certified)
     if budget.exhausted or sum(len(group.room) for group in slots.classes) > JOINT_LIMIT:
         return Answer("limit", bound=bound)
 
@@ -209,7 +283,17 @@ def settle(
         return model
 
     answer = ask(problem, build, budget)
-    return replace(answer, bound=max((b for b in (bound, answer.bound) if b is not None), default=None))
+    certified = answer.bound is not None and (bound is None or answer.bound >= bound or outcome.certified)
+    bound = max((b for b in (bound, answer.bound) if b is not None), default=None)
+    return replace(answer, bound=bound, certified=certified or answer.verdict == "no")
+
+
+def _confirmed(slots: Slots, refused: Outcome, budget: Budget) -> Outcome:
+    """The same refusal in integers, or what CP-SAT found where HiGHS saw nothing."""
+    if len(slots.model.proto.variables) > CONFIRM_LIMIT:
+        return refused
+    outcome = run(slots.model, budget, CONFIRM_SHARE, tight=True)
+    return refused if outcome.status == "unknown" else outcome
 
 
 def place_beside(problem: Problem, gangs: Sequence[int], victims: frozenset[int], budget: Budget) -> Assignment | None:
@@ -230,12 +314,12 @@ def cheapest_victims(
     problem: Problem,
     gangs: Sequence[int],
     preemptors: frozenset[int],
-    witness: Answer,
+    witness: Answer | None,
     cuts: list[frozenset[int]],
     budget: Budget,
     most: Preemption | None = None,
 ) -> tuple[Assignment, Preemption] | Literal["no", "limit"]:
-    """Tier 2 with the admitted set fixed: priority by priority, then gangs broken; starts from a witness.
+    """Tier 2 with the admitted set fixed: priority by priority, then gangs broken; starts from a witness, if any.
 
     `most`: losses and number are to be no more than there.
     "no" if no set is lawful; "limit" if none was found in time once the witness turned out to hold needless victims
@@ -246,22 +330,34 @@ def cheapest_victims(
     priorities = sorted({int(problem.victims.priority[v]) for v in reach}, reverse=True)
     best: Answer | None = witness
     while True:
+        slots = Slots(problem, gangs, held, cuts)
+        if most is not None:
+            slots.budget(most.lost, most.broken, None)
         limits: dict[int, int] = {}
         bounds: dict[int | None, int] = {}
-        for priority in [*priorities, None]:
+        certified: dict[int | None, bool] = {}
+        for i, priority in enumerate((*priorities, None)):
             value = None if best is None else _loss(problem, best.victims, priority)
             answer = Answer("limit", bound=0)
-            if value != 0:
+            if value != 0 and i + 1 < len(priorities):
+                # Most often the dearer priorities needn't lose at all, and the next one's question says so.
+                rows = partial(_tier, {**limits, priorities[i]: 0}, priorities[i + 1], most)
+                answer = settle(problem, gangs, held, cuts, rows, None, budget, gap=ROUGH)
+                answer = replace(answer, bound=0, optimal=True, certified=True)
+            if value != 0 and answer.verdict != "yes":
+                slots.minimize(priority)
                 rows = partial(_tier, limits, priority, most)
-                answer = settle(problem, gangs, held, cuts, rows, best, budget)
+                answer = settle(problem, gangs, held, cuts, rows, best, budget, slots)
             if answer.verdict == "yes" and (value is None or _loss(problem, answer.victims, priority) <= value):
                 best = answer
             if best is None:
                 return "no" if answer.verdict == "no" else "limit"
             value = _loss(problem, best.victims, priority)
             bounds[priority] = min(max(answer.bound or 0, 0), value)
+            certified[priority] = answer.certified
             if priority is not None:
                 limits[priority] = value
+                slots.model.add(slots.lost_progress(priority) <= value)
         assert best is not None
         enough = needed(problem, gangs, held, best.victims, budget)
         if len(enough) == len(best.victims):
@@ -269,7 +365,9 @@ def cheapest_victims(
         cuts, best = [*cuts, enough], None
     lost = losses(problem, best.victims, priorities)
     lower = {priority: bounds[priority] for priority in priorities}
-    return best.assignment, Preemption(preemptors, best.victims, lost, lower, bounds[None], cuts)
+    doubtful = frozenset(priority for priority, sure in certified.items() if not sure)
+    found = Preemption(preemptors, best.victims, lost, lower, bounds[None], cuts, uncertified=doubtful)
+    return best.assignment, found
 
 
 def _tier(limits: Mapping[int, int], priority: int | None, most: Preemption | None, model: Joint) -> None:
@@ -278,7 +376,7 @@ def _tier(limits: Mapping[int, int], priority: int | None, most: Preemption | No
         model.budget(most.lost, most.broken, None)
     for higher, limit in limits.items():
         model.model.add(model.lost_progress(higher) <= limit)
-    model.model.minimize(model.broken() if priority is None else model.lost_progress(priority))
+    model.minimize(priority)
 
 
 def losses(problem: Problem, victims: Collection[int], priorities: Iterable[int]) -> dict[int, int]:

@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -14,6 +15,9 @@ from gangfit.solver import eligibility
 from gangfit.solver.arrays import BoolArray, IntArray
 from gangfit.solver.tenants import Order, Tenants, encode_tenants
 from gangfit.solver.victims import Victims, encode_victims, move_eligible
+
+if TYPE_CHECKING:
+    from gangfit.solver.rights import Right
 
 UNLIMITED = 2**40
 """Free amount of a resource that the node doesn't limit."""
@@ -164,6 +168,11 @@ class Problem:
         for v, tenant in enumerate(self.victims.tenant.tolist()):
             result[list(self.tenants.chain(tenant))] += self.victims.total[v]
         return result
+
+    @cached_property
+    def rights_known(self) -> dict[tuple[int, bytes], Right]:
+        """(gang, what was admitted up to it) → its right over victims, kept by `rights`."""
+        return {}
 
     def without(self, victims: Collection[int]) -> Problem:
         """The round with these victims gone. What was intact before the plan stays as it was."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Container, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -38,7 +38,11 @@ def rights(problem: Problem, admitted: Sequence[int], preemptors: Container[int]
     for last in [i for i, gang in enumerate(admitted) if gang in preemptors]:
         so_far += started(problem, admitted[counted : last + 1])
         counted = last + 1
-        result.append(_right(problem, admitted[last], so_far.copy()))
+        # Asked again with every question; the key is all it depends on.
+        key = admitted[last], so_far.tobytes()
+        if key not in problem.rights_known:
+            problem.rights_known[key] = _right(problem, admitted[last], so_far.copy())
+        result.append(problem.rights_known[key])
     return result
 
 
@@ -63,6 +67,32 @@ def _right(problem: Problem, gang: int, so_far: IntArray) -> Right:
                 lends[t] = entitled and _may_lend(problem, tenant, t, asks, so_far)
             reclaim = lends[victims.tenant]
     return Right(gang, own, reclaim, so_far)
+
+
+def attainable(problem: Problem, held: Sequence[Right], broken: int) -> Right:
+    """The last right without what it can't reclaim however it goes, for its tenant never comes within quota.
+
+    What the tenant gets back is at most all that this right takes itself and, of what the others take, the `broken`
+    largest gangs.
+    """
+    mine, tenants, victims = held[-1], problem.tenants, problem.victims
+    if not mine.reclaim.any():
+        return mine
+    others = np.zeros_like(mine.reclaim)
+    for right in held[:-1]:
+        others |= right.any
+    others &= ~mine.any
+    owners, start = range(len(tenants.names)), int(problem.tenant_of[mine.gang])
+    below = {t: np.array([t in tenants.chain(owner) for owner in owners]) for t in tenants.chain(start)}
+    reclaim = mine.reclaim.copy()
+    for owner in np.unique(victims.tenant[reclaim]).tolist():
+        for t in tenants.below_ancestor(start, owner):
+            inside = below[t][victims.tenant]
+            back = victims.total[inside & mine.any].sum(axis=0)
+            largest = -np.sort(-victims.total[inside & others], axis=0)[:broken].sum(axis=0)
+            if (tenants.use[t] + mine.started[t] - back - largest > tenants.quota[t]).any():
+                reclaim &= victims.tenant != owner
+    return replace(mine, reclaim=reclaim)
 
 
 def _may_be_within(problem: Problem, tenant: int, other: int, started: IntArray) -> bool:

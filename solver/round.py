@@ -7,12 +7,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from gangfit.models import Plan, Snapshot, Stats
-from gangfit.solver.admission import Admission, admit, fill_leftover, with_preemptor
+from gangfit.solver.admission import Admission, admit
 from gangfit.solver.answer import answer
 from gangfit.solver.assignment import Assignment, considered, rank, starting, tier_names, tier_values
 from gangfit.solver.checker import check
 from gangfit.solver.contested import ContestedImprovement
 from gangfit.solver.engine import Budget
+from gangfit.solver.floor import fill_leftover, no_dearer, with_preemptor
 from gangfit.solver.greedy import STRATEGIES
 from gangfit.solver.leximin import worth
 from gangfit.solver.moving_tiers import MovingImprovement
@@ -74,6 +75,7 @@ def _round(snapshot: Snapshot, budget: Budget | None, progress: Callable[[str], 
         budget.kept = min(ANSWER * clock.seconds["encode"], KEPT * snapshot.policy.time_limit_s)
     progress(f"{len(problem.node_names)} nodes, {problem.waiting} pending gangs")
     admitted = with_preemptor(problem, (admit_with_moves if movable(problem) else admit)(problem, budget, progress))
+    admitted = no_dearer(problem, admitted)
     # All plans admit the same gangs: the later tiers tell them apart.
     plans = admitted.plans
     leaving = admitted.preemption.leaving
@@ -99,7 +101,7 @@ def _round(snapshot: Snapshot, budget: Budget | None, progress: Callable[[str], 
         sizes={"nodes": nodes, "pending": gangs, **improvement.sizes},
         baseline=baseline,
         improved=len(starting(problem, assignment)) > before[0] or tier_values(problem, assignment) < before[1],
-        sources=dict(improvement.sources),
+        sources={**improvement.sources, **_rest_on_floats(admitted)},
         failures=tuple(improvement.failures),
     )
     plan = answer(problem, assignment, admitted, results, stats)
@@ -112,6 +114,15 @@ def _round(snapshot: Snapshot, budget: Budget | None, progress: Callable[[str], 
         return plan
     seconds = {stage: round(value, 6) for stage, value in clock.seconds.items()}
     return plan.model_copy(update={"stats": plan.stats.model_copy(update={"seconds": seconds})})
+
+
+def _rest_on_floats(admitted: Admission) -> dict[str, str]:
+    """Tiers of gangs and victims whose proof is HiGHS' own; all others rest on integers."""
+    tiers = ["broken" if priority is None else f"lost.p{priority}" for priority in admitted.preemption.uncertified]
+    sources = dict.fromkeys(tiers, "HiGHS, to 1e-6")
+    if admitted.doubtful:
+        sources["admission"] = f"{admitted.doubtful} refused by HiGHS, to 1e-6"
+    return sources
 
 
 def _improvement(

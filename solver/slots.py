@@ -15,9 +15,9 @@ import numpy as np
 from ortools.sat.python import cp_model
 
 from gangfit.solver.assignment import Assignment
+from gangfit.solver.bundles import Bundle, Offers, binding, gpus, taken
 from gangfit.solver.joint import Joint
 from gangfit.solver.merged import Sum
-from gangfit.solver.mip import IMPLIED
 from gangfit.solver.problem import Problem
 from gangfit.solver.rights import Right
 
@@ -38,7 +38,7 @@ class Slots(Joint):
         lawful: bool = True,
         single: Collection[int] = (),
     ) -> None:
-        self._slots: dict[tuple[int, int], cp_model.LinearExprT] = {}
+        self._offers = Offers(self, problem, gangs)
         self._inside: dict[tuple[int, int], list[tuple[int, cp_model.IntVar]]] = defaultdict(list)
         """(level, domain) → (a gang of the kind, how many of the kind sit there)."""
         super().__init__(problem, gangs, rights, single, False, only, lawful)
@@ -90,10 +90,6 @@ class Slots(Joint):
                     self._inside[above, int(tree.domain[above][first])].append((j, y))
         self._space()
 
-    def _claimants(self, v: int) -> list[int]:
-        """As in `Joint`; most victims nobody reclaims."""
-        return super()._claimants(v) if any(right.reclaim[v] for right in self.rights) else []
-
     def node_capacity(self) -> None:
         """Rule 2 comes with `required_level`, which tells who is demand where."""
 
@@ -101,6 +97,14 @@ class Slots(Joint):
         """Start from these victims; which domains they leave room in follows."""
         for v, e in self.evicted.items():
             self.model.add_hint(e, v in victims)
+
+    def value(self, victims: Collection[int]) -> int | None:
+        """What the objective is worth if these victims leave; None: there is none."""
+        objective = self.model.proto.objective
+        if not self.model.has_objective() or not len(objective.vars):
+            return None
+        gone = {self.evicted[v].index for v in victims if v in self.evicted}
+        return int(sum(c for x, c in zip(objective.vars, objective.coeffs, strict=True) if x in gone))
 
     def _kind(self, j: int) -> Kind:
         problem = self.problem
@@ -125,22 +129,33 @@ class Slots(Joint):
             for level in levels:
                 cells_of[level, domains[level]].append(k)
         within = {e: [o for o in sets if not (allowed[o] & ~allowed[e]).any()] for e in sets}
+        slots: list[Bundle] = [*(gpus(size) for size in sizes), *self._binding()]
         for e in sets:
             members = [j for j in self.starting if problem.eligible_of[j] in within[e]]
-            for size in sizes:
-                demand = sum(int(problem.request[j, 0]) // size * int(problem.members[j]) for j in members)
-                self._row(demand + self._more(within[e], 0, size), range(len(self.classes)), e, size)
+            for bundle in slots:
+                demand = sum(taken(problem.request[j], bundle) * int(problem.members[j]) for j in members)
+                # Gangs that move are counted in GPUs alone.
+                more = self._more(within[e], 0, bundle[0][1]) if len(bundle) == 1 and bundle[0][0] == 0 else 0
+                self._row(demand + more, range(len(self.classes)), e, bundle)
             for (level, d), inside in self._inside.items():
                 cells = cells_of[level, d]
                 here = [(j, y) for j, y in inside if problem.eligible_of[j] in within[e]]
-                for size in sizes:
-                    terms = [(int(problem.request[j, 0]) // size * int(problem.members[j]), y) for j, y in here]
-                    self._row(Sum([c * y for c, y in terms if c]), cells, e, size)
+                for bundle in slots:
+                    terms = [(taken(problem.request[j], bundle) * int(problem.members[j]), y) for j, y in here]
+                    self._row(Sum([c * y for c, y in terms if c]), cells, e, bundle)
             self._sums(e, members, within[e])
 
-    def _row(self, demand: cp_model.LinearExprT, cells: Collection[int], e: int, size: int) -> None:
+    def _binding(self) -> list[Bundle]:
+        """Bundles of more than GPUs that bind somewhere."""
+        return binding(self.problem, self.gangs, self._most)
+
+    def _slots_of(self, k: int, bundle: Bundle) -> cp_model.LinearExprT:
+        """Slots that the nodes of a class offer."""
+        return self._offers.of(k, bundle)
+
+    def _row(self, demand: cp_model.LinearExprT, cells: Collection[int], e: int, bundle: Bundle) -> None:
         allowed = self.problem.eligible[e].allowed
-        slots = [self._slots_of(k, size) for k in cells if allowed[self.classes[k].nodes[0]]]
+        slots = [self._slots_of(k, bundle) for k in cells if allowed[self.classes[k].nodes[0]]]
         self.model.add(Sum(slots) >= demand)
 
     def _more(self, within: Collection[int], r: int, size: int) -> cp_model.LinearExprT:
@@ -162,34 +177,3 @@ class Slots(Joint):
                     for v in self.evicted
                 ]
                 self.model.add(Sum([amount * x for amount, x in held if amount]) >= demand - free + more)
-
-    def _slots_of(self, k: int, size: int) -> cp_model.LinearExprT:
-        """GPU slots of a size that the nodes of a class offer."""
-        if (k, size) not in self._slots:
-            self._slots[k, size] = self._new_slots(k, size)
-        return self._slots[k, size]
-
-    def _new_slots(self, k: int, size: int) -> cp_model.LinearExprT:
-        group = self.classes[k]
-        free, count = int(self.problem.free[group.nodes[0], 0]), group.size
-        held = self._held(k, 0)
-        full = free + sum(amount for _, amount in held)
-        base, most = free // size, full // size
-        if not held or (base == most and size > 1):
-            return Sum([count * base])
-        freed = count * free + Sum([count * amount * self.leaves(v) for v, amount in held])
-        if size == 1:
-            return freed
-        if all(amount % size == 0 for _, amount in held):
-            return count * base + Sum([count * (amount // size) * self.leaves(v) for v, amount in held])
-        if len(held) == 1:
-            return count * base + count * (most - base) * self.leaves(held[0][0])
-        whole = most == base + 1 and all((full - amount) // size == base for _, amount in held)
-        # All victims together free one slot more, fewer of them none.
-        slots = self.model.new_int_var(count * base, count * most, IMPLIED if whole else "")
-        self.model.add(size * slots <= freed)
-        for v, amount in held:
-            without = (full - amount) // size
-            if without < most:
-                self.model.add(slots <= count * without + count * (most - without) * self.leaves(v))
-        return slots

@@ -570,15 +570,14 @@ class TestReport27TerminatingGangsAreReused:
         assert not plan.preemptions
         assert [(p.gang, p.nodes(), p.starts_after_s) for p in plan.placements] == [("high", {"n1": 1}, NOW + 120)]
 
-    def test_gangs_that_share_a_node_being_freed_wait_together(self) -> None:
+    def test_what_is_free_on_a_node_being_freed_goes_to_the_first(self) -> None:
         plan = answer(
             time_s=NOW,
             nodes=nodes(1, 16),
             running=[held("leaving", {"n1": 1}, 8, phase="terminating")],
             pending=[gang("now", 1, 8, priority=1), gang("later", 1, 8)],
         )
-        # One could start at once; which of them is nothing that the rules decide.
-        assert {p.starts_after_s for p in plan.placements} == {NOW + 300}
+        assert [(p.gang, p.starts_after_s) for p in plan.placements] == [("now", None), ("later", NOW + 300)]
 
 
 class TestReport30UnusableNodesAreNoCapacity:

@@ -11,6 +11,7 @@ import numpy as np
 
 from gangfit.models import Drain, Gang, RunningGang
 from gangfit.solver.checker.case import Case
+from gangfit.solver.checker.cluster import CEILING
 from gangfit.solver.checker.tree import Bools
 
 GB = 10**9
@@ -75,13 +76,12 @@ def starts(case: Case) -> Iterator[Fault]:
     """Every placement says truly until when it waits for gangs that leave; a caller's own plan may leave it out."""
     if not case.full and all(placement.starts_after_s is None for placement in case.plan.placements):
         return
-    waits = waits_at(case)
+    waits = _waits_on_nodes(case) if case.moved.any() else _waits_in_turn(case)
     for placement in case.plan.placements:
         rank = case.cluster.rank.get(placement.gang)
         if rank is None:
             continue
-        nodes = case.pairs[1][case.pairs[0] == rank].tolist() if waits else []
-        true = max((waits[node] for node in nodes if node in waits), default=None)
+        true = waits.get(rank)
         if placement.starts_after_s != true:
             message = f"gang {placement.gang!r}: starts_after_s is {placement.starts_after_s}, recomputed {true}"
             yield placement.gang, message
@@ -110,3 +110,70 @@ def waits_at(case: Case) -> dict[int, int]:
         if over[node]:
             ends[node] = max(ends.get(node, end), end)
     return {node: end for node, end in ends.items() if end > now}
+
+
+def _waits_on_nodes(case: Case) -> dict[int, int]:
+    """Rank → instant until which a placed gang waits where running gangs move, too."""
+    waits = waits_at(case)
+    pairs = zip(*(part.tolist() for part in case.pairs), strict=True)
+    result: dict[int, int] = {}
+    for rank, node in pairs:
+        if node in waits:
+            result[rank] = max(result.get(rank, 0), waits[node])
+    return result
+
+
+def _turns(case: Case) -> list[int]:
+    """Ranks of the placed gangs in considered order, those asked again at the end; else as the plan lists them."""
+    rank = case.cluster.rank
+    last = {entry.gang: i for i, entry in enumerate(case.plan.considered)}
+    listed = [placement.gang for placement in case.plan.placements if placement.gang in rank]
+    return [rank[name] for name in sorted(dict.fromkeys(listed), key=lambda name: last.get(name, -1))]
+
+
+def _waits_in_turn(case: Case) -> dict[int, int]:
+    """Rank → instant until which a placed gang waits; gangs that start at once are left out."""
+    cluster, now = case.cluster, case.cluster.snapshot.time_s
+    leaving: Bools = ~cluster.counted | case.victims
+    if not leaving.any():
+        return {}
+    ends = {index: end_of(case, cluster.running_gangs[index]) for index in np.flatnonzero(leaving).tolist()}
+    instants = sorted({now, *ends.values()})
+    waits: dict[int, int] = {}
+    turns = _turns(case)
+    for instant in reversed(instants):
+        # A gang that doesn't fit just before an instant waits for it.
+        staying = np.array(
+            [not gone or ends[index] >= instant for index, gone in enumerate(leaving.tolist())], dtype=np.bool_
+        )
+        if instant > now:
+            for rank in _kept_out(case, turns, staying):
+                waits[rank] = max(waits.get(rank, 0), instant)
+    return waits
+
+
+def _kept_out(case: Case, turns: list[int], staying: Bools) -> Iterator[int]:
+    """Ranks that don't fit beside running gangs that stay, or not within their tenants' limits, in their turn."""
+    cluster = case.cluster
+    free = np.maximum(cluster.free_beside(staying), 0)
+    taken = np.zeros_like(free)
+    holdings, final = case.held_before.copy(), case.held_before.copy()
+    for index in np.flatnonzero(cluster.counted & case.victims).tolist():
+        final.add(cluster.running_gangs[index], -1)
+        if not staying[index]:
+            holdings.add(cluster.running_gangs[index], -1)
+    for rank in turns:
+        gang = cluster.pending[rank]
+        mine = case.placed.gang == rank
+        nodes, asks = case.placed.node[mine], cluster.asks[rank]
+        members = np.minimum(case.placed.members[mine][:, None], CEILING // np.maximum(asks, 1) + 1)
+        np.add.at(taken.T, nodes, members * asks)
+        asked = asks > 0
+        full = (taken > free) & ~cluster.unlimited
+        # A limit that is passed for good is no matter of time: tenant_limit says so.
+        beyond = holdings.over_limit(gang) is not None and final.over_limit(gang) is None
+        late = beyond or bool(full[asked][:, nodes].any())
+        holdings.add(gang)
+        final.add(gang)
+        if late:
+            yield rank

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -24,11 +24,12 @@ class Preempted:
     preemptors: frozenset[int]
 
 
-def preempt_greedily(problem: Problem, place: str = "lexicographic") -> Preempted:
+def preempt_greedily(problem: Problem, place: str = "lexicographic", only: Container[int] | None = None) -> Preempted:
     """Every gang in considered order: into free space, else beside the first few victims of its right, else it waits.
 
     Victims are taken in the order of priority, then start (newest first), then name, until the gang fits; then each is
     left running after all if the gang still fits (reprieve, last taken first). Earlier placements and victims stay.
+    `only`: gangs to start; the others wait without being asked.
     """
     order = problem.order()
     assignment: Assignment = {}
@@ -37,6 +38,9 @@ def preempt_greedily(problem: Problem, place: str = "lexicographic") -> Preempte
     admitted: list[int] = []
     space = Space(problem)
     while (gang := order.next()) is not None:
+        if only is not None and gang not in only:
+            order.settle(gang, False)
+            continue
         within = order.within_limit(gang, given_back(problem, victims))
         spread = place_one(space.problem, space, PLACES[place], gang) if within else None
         if spread is None:

@@ -89,6 +89,19 @@ class TestTrial:
         assert not unsure.proven
         assert unsure.gap == pytest.approx(0.25)
 
+    def test_greedy_asked_for_the_same_gangs_is_compared(self) -> None:
+        ours, other = side(10, 1), side(0, 0, vector=(1, 0))
+        alone = made(ours, other)
+        assert alone.rival is None
+        assert alone.costs_no_worse
+        dearer, cheaper = (alone.model_copy(update={"matched": side(lost, 1, vector=(1, 1))}) for lost in (15, 9))
+        assert dearer.rival == dearer.matched
+        assert dearer.costs_no_worse
+        assert not cheaper.costs_no_worse
+        assert weighted_ratio([dearer]) == pytest.approx(1.5)
+        unable = alone.model_copy(update={"matched": other})
+        assert unable.rival is None
+
 
 class TestFigures:
     def test_weighted_ratio_leaves_out_other_gangs(self) -> None:
@@ -104,7 +117,7 @@ class TestFigures:
     def test_judges(self) -> None:
         good, bad = made(side(10, 1), side(15, 1)), made(side(10, 1), side(9, 1), bound=4, wall_s=2.3)
         assert never_worse([good] * 200) == (
-            "200/200, 9 to 9 running gangs; costs compared where the same gangs start: 200",
+            "200/200, 9 to 9 running gangs; costs compared where the greedy can start the same gangs: 200",
             True,
         )
         for trials in ([good] * 199, [good] * 200 + [bad]):
@@ -140,6 +153,19 @@ class TestPage:
     def test_goals_without_figures_are_marked(self) -> None:
         for goal in VICTIM_GOALS:
             assert goal.row(None)[2:] == ["not measured", "–"]
+
+    def test_a_run_goes_on_where_it_was_left(self) -> None:
+        kept: list[VictimRun] = []
+        arguments = {"families": ["run"], "nodes": [64], "pending": [2], "limit": 1.0, "command": "x"}
+        first = givers.run(lambda _: None, seeds=1, keep=kept.append, **arguments)
+        assert [len(run.trials) for run in kept] == [1]
+        lines: list[str] = []
+        again = givers.run(lines.append, seeds=2, known=first, **arguments)
+        assert again.trials[0] == first.trials[0]
+        assert len(lines) == 2
+        other = first.model_copy(update={"stamp": first.stamp.model_copy(update={"commit": "other"})})
+        givers.run(lines.append, seeds=1, known=other, **arguments)
+        assert len(lines) == 4
 
     def test_quick_run(self) -> None:
         lines: list[str] = []

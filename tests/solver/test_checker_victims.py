@@ -131,7 +131,7 @@ def rebuild(data: Json, plan: Json, *args: Any) -> None:
 
 # rule 8
 court("limit of a leaf", "tenant_limit", asked=("tenants", "a1"), fields={"limit": {"gpus": 7}})
-court("limit of a parent", "tenant_limit blocked_reason", asked=("tenants", "a"), fields={"limit": {"gpus": 15}})
+court("limit of a parent", "tenant_limit blocked_reason claims", asked=("tenants", "a"), fields={"limit": {"gpus": 15}})
 court("limit of nothing", "tenant_limit", asked=("tenants", "b"), fields={"limit": {"gpus": 0}})
 # rule 9
 court("victim not preemptible", "victim_eligible", asked=("running", "hog"), fields={"preemptible": False})

@@ -448,6 +448,8 @@ def rule_functions(of: type) -> set[str]:
         "leaving",
         "leaves",
         "gone",
+        "held",
+        "minimize",
     }
     return {name for name, _ in inspect.getmembers(of, inspect.isfunction) if name[0] != "_"} - mechanics
 
