@@ -15,7 +15,7 @@ from gangfit.solver.engine import Budget, Outcome, run
 from gangfit.solver.greedy.strategies import PLACES, place_in_order
 from gangfit.solver.joint import Joint
 from gangfit.solver.lending import ground
-from gangfit.solver.merged import Merged
+from gangfit.solver.merged import Merged, Sum
 from gangfit.solver.mip import run_mip
 from gangfit.solver.moving import Moving
 from gangfit.solver.problem import Problem
@@ -176,13 +176,16 @@ def fits_with_victims(
 
     def limit(model: Joint) -> None:
         model.budget(preemption.lost, preemption.broken, held[-1] if mine else None)
-        if not entitled:
+        if entitled:
+            # Whatever is found is a start for the cheapest.
+            model.model.minimize(Sum([int(problem.victims.lost[v]) * e for v, e in model.evicted.items()]))
+        else:
             # A set found without a view to its size is likely to hold some who only make a tenant entitled.
             model.minimize(None)
 
     cuts: list[frozenset[int]] = []
     while True:
-        answer = settle(problem, gangs, held, cuts, limit, None, budget, gap=0.0 if entitled else ROUGH)
+        answer = settle(problem, gangs, held, cuts, limit, None, budget, gap=ROUGH)
         if answer.verdict != "yes" or budget is None:
             return answer, cuts
         enough = needed(problem, gangs, held, answer.victims, budget)
@@ -259,7 +262,7 @@ def settle(
         slots.model.clear_hints()  # type: ignore[no-untyped-call]
         slots.hint(start.assignment, start.victims)
         known = slots.value(start.victims)
-    outcome = run_mip(slots.model, budget, TIER_SHARE if slots.model.has_objective() else SHARE, known, gap)
+    outcome = run_mip(slots.model, budget, SHARE if gap or not slots.model.has_objective() else TIER_SHARE, known, gap)
     if outcome.status == "infeasible" and not outcome.certified:
         outcome = _confirmed(slots, outcome, budget)
     if outcome.status == "infeasible":
