@@ -194,7 +194,7 @@ class VictimTrial(BaseModel, frozen=True):
     greedy_s: float
     """From parsed snapshot to assignment and victims; no bounds, no check."""
     matched: Side | None = None
-    """The greedy preemptor asked for the gangs alone that the solver starts, where it starts others of its own."""
+    """The solver asked for the gangs alone that the greedy preemptor starts, where it starts others of its own."""
     cpu_s: float = 0.0
     """Processor seconds of the solve: what `wall_s` would be with a core to itself."""
 
@@ -225,18 +225,20 @@ class VictimTrial(BaseModel, frozen=True):
         return self.solver.admitted == self.greedy.admitted
 
     @property
-    def rival(self) -> Side | None:
-        """The greedy side that starts the solver's gangs: of its own accord, or asked for those alone, if any."""
-        sides = (self.greedy, self.matched)
-        return next((one for one in sides if one is not None and one.admitted == self.solver.admitted), None)
+    def pair(self) -> tuple[Side, Side] | None:
+        """Solver and greedy where both start the same gangs, the solver if need be asked for those alone."""
+        sides = (self.solver, self.matched)
+        mine = next((one for one in sides if one is not None and one.admitted == self.greedy.admitted), None)
+        return None if mine is None else (mine, self.greedy)
 
     @property
     def costs_no_worse(self) -> bool:
-        """Whether the lexicographic cost is no more than the greedy's; true where it can't start these gangs."""
-        if self.rival is None:
+        """Whether the lexicographic cost is no more than the greedy's; true where they start different gangs."""
+        if self.pair is None:
             return True
-        priorities = sorted({*self.solver.lost, *self.rival.lost}, reverse=True)
-        return self.solver.cost(priorities) <= self.rival.cost(priorities)
+        ours, theirs = self.pair
+        priorities = sorted({*ours.lost, *theirs.lost}, reverse=True)
+        return ours.cost(priorities) <= theirs.cost(priorities)
 
     @property
     def never_worse(self) -> bool:

@@ -46,7 +46,7 @@ def never_worse(trials: Sequence[VictimTrial]) -> Found:
     same = len(alike(contended))
     text = (
         f"{good}/{len(contended)}, {min(running)} to {max(running):,} running gangs; "
-        f"costs compared where the greedy can start the same gangs: {same}"
+        f"costs compared on the same gangs: {same}"
     )
     return text, good == len(contended) and len(contended) >= 200
 

@@ -10,13 +10,13 @@ from benchmarks.tables import Table, percent
 
 
 def alike(trials: Iterable[VictimTrial]) -> list[VictimTrial]:
-    """Contended trials in which the greedy starts the solver's gangs, too: those whose losses compare."""
-    return [one for one in trials if one.contended and one.rival is not None]
+    """Contended trials in which both start the same gangs, if need be asked for those: losses compare."""
+    return [one for one in trials if one.contended and one.pair is not None]
 
 
 def rivals(trials: Iterable[VictimTrial]) -> list[tuple[Side, Side]]:
     """(solver, greedy) of the trials whose losses compare."""
-    return [(one.solver, one.rival) for one in trials if one.contended and one.rival is not None]
+    return [one.pair for one in trials if one.contended and one.pair is not None]
 
 
 def weighted_ratio(trials: Iterable[VictimTrial]) -> float | None:
@@ -58,10 +58,10 @@ def losses_table(run: VictimRun) -> Table:
 NOTE = (
     "Means of gangs admitted and evicted. *differs at*: earliest position in considered order at which the admissions "
     "differ (in how many rounds); *vector never worse*: rounds in which no gang that goes first waits under the solver "
-    "and starts under the greedy preemptor. *cost never worse*: of the rounds in which somebody gives way and the "
-    "greedy starts the solver's gangs, too (of its own accord or asked for those alone), those in which GPU-seconds "
-    "lost by priority, then gangs evicted, are lexicographically no more. *lost: greedy/solver*: GPU-seconds on those "
-    "rounds: Σ / Σ, median and worst round; *lost*: millions of GPU-seconds that the solver's plans lose on them. "
+    "and starts under the greedy preemptor. *cost never worse*: of the rounds in which somebody gives way and both "
+    "start the same gangs (of their own accord, or the solver asked for the greedy's alone), those in which "
+    "GPU-seconds lost by priority, then gangs evicted, are lexicographically no more. *lost: greedy/solver*: "
+    "GPU-seconds on those rounds: Σ / Σ, median and worst round; *lost*: millions of GPU-seconds that the solver's plans lose on them. "
     "*evicted*: on them."
 )
 

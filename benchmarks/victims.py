@@ -10,7 +10,7 @@ from benchmarks.generators import FAMILIES, contended, reclaimed
 from benchmarks.machine import stamp
 from benchmarks.measure import considered, limited, outcomes
 from benchmarks.records import Side, VictimRun, VictimTrial
-from gangfit.models import Snapshot
+from gangfit.models import Plan, Snapshot
 from gangfit.solver import solve
 from gangfit.solver.assignment import admission
 from gangfit.solver.greedy.preemptor import Preempted, preempt_greedily
@@ -82,15 +82,13 @@ def measure(snapshot: Snapshot, *, family: str, seed: int, limit_s: float) -> Vi
     plan = solve(limited(snapshot, limit_s))
     wall_s, cpu_s = time.perf_counter() - started, time.process_time() - worked
     priority_of = {gang.name: gang.priority for gang in snapshot.running}
-    lost: dict[int, int] = {}
-    for victim in plan.preemptions:
-        priority = priority_of[victim.gang]
-        lost[priority] = lost.get(priority, 0) + victim.drain.lost_gpu_s
     greedy, matched = _side(problem, preempted), None
     admitted = {placement.gang for placement in plan.placements}
     if set(greedy.admitted) != admitted:
-        wanted = [j for j, gang in enumerate(problem.gangs) if gang.name in admitted]
-        matched = _side(problem, preempt_greedily(problem, only=wanted))
+        # The solver can start what the greedy starts, not the other way round.
+        wanted = tuple(gang for gang in snapshot.pending if gang.name in greedy.admitted)
+        again = solve(limited(snapshot.model_copy(update={"pending": wanted}), limit_s))
+        matched = _solved(again, priority_of, [1] * len(again.placements))
     return VictimTrial(
         family=family,
         seed=seed,
@@ -103,17 +101,22 @@ def measure(snapshot: Snapshot, *, family: str, seed: int, limit_s: float) -> Vi
         seconds=dict(plan.stats.seconds or {}),
         tiers=outcomes(plan),
         undecided=sum(step.decided_by == "limit" for step in plan.considered),
-        solver=Side(
-            admitted=sorted(placement.gang for placement in plan.placements),
-            vector=considered(plan)[: len(snapshot.pending)],
-            lost=lost,
-            evicted=len(plan.preemptions),
-        ),
+        solver=_solved(plan, priority_of, considered(plan)[: len(snapshot.pending)]),
         greedy=greedy,
         greedy_s=greedy_s,
         matched=matched,
         cpu_s=cpu_s,
     )
+
+
+def _solved(plan: Plan, priority_of: dict[str, int], vector: list[int]) -> Side:
+    """What the solver decided."""
+    lost: dict[int, int] = {}
+    for victim in plan.preemptions:
+        priority = priority_of[victim.gang]
+        lost[priority] = lost.get(priority, 0) + victim.drain.lost_gpu_s
+    admitted = sorted(placement.gang for placement in plan.placements)
+    return Side(admitted=admitted, vector=vector, lost=lost, evicted=len(plan.preemptions))
 
 
 def _side(problem: Problem, found: Preempted) -> Side:

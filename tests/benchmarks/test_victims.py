@@ -89,18 +89,24 @@ class TestTrial:
         assert not unsure.proven
         assert unsure.gap == pytest.approx(0.25)
 
-    def test_greedy_asked_for_the_same_gangs_is_compared(self) -> None:
-        ours, other = side(10, 1), side(0, 0, vector=(1, 0))
-        alone = made(ours, other)
-        assert alone.rival is None
+    def test_solver_asked_for_the_greedys_gangs_is_compared(self) -> None:
+        alone = made(side(10, 1), side(9, 1, vector=(1, 0)))
+        assert alone.pair is None
         assert alone.costs_no_worse
-        dearer, cheaper = (alone.model_copy(update={"matched": side(lost, 1, vector=(1, 1))}) for lost in (15, 9))
-        assert dearer.rival == dearer.matched
-        assert dearer.costs_no_worse
-        assert not cheaper.costs_no_worse
-        assert weighted_ratio([dearer]) == pytest.approx(1.5)
-        unable = alone.model_copy(update={"matched": other})
-        assert unable.rival is None
+        cheaper, dearer = (alone.model_copy(update={"matched": side(lost, 1, vector=(1, 0))}) for lost in (6, 12))
+        assert cheaper.pair == (cheaper.matched, cheaper.greedy)
+        assert cheaper.costs_no_worse
+        assert not dearer.costs_no_worse
+        assert weighted_ratio([cheaper]) == pytest.approx(1.5)
+        assert alone.model_copy(update={"matched": side(6, 1)}).pair is None
+
+    def test_rounds_with_other_gangs_are_measured_on_the_same(self) -> None:
+        """A round in which the greedy preemptor starts others than the solver, who goes first by the order."""
+        one = givers.measure(contended("share", 128, 40, 0), family="share", seed=0, limit_s=5.0)
+        assert not one.same_gangs
+        assert one.matched is not None
+        assert one.matched.admitted == one.greedy.admitted
+        assert one.never_worse
 
 
 class TestFigures:
@@ -117,7 +123,7 @@ class TestFigures:
     def test_judges(self) -> None:
         good, bad = made(side(10, 1), side(15, 1)), made(side(10, 1), side(9, 1), bound=4, wall_s=2.3)
         assert never_worse([good] * 200) == (
-            "200/200, 9 to 9 running gangs; costs compared where the greedy can start the same gangs: 200",
+            "200/200, 9 to 9 running gangs; costs compared on the same gangs: 200",
             True,
         )
         for trials in ([good] * 199, [good] * 200 + [bad]):
