@@ -61,8 +61,8 @@ NOTE = (
     "and starts under the greedy preemptor. *cost never worse*: of the rounds in which somebody gives way and both "
     "start the same gangs (of their own accord, or the solver asked for the greedy's alone), those in which "
     "GPU-seconds lost by priority, then gangs evicted, are lexicographically no more. *lost: greedy/solver*: "
-    "GPU-seconds on those rounds: Σ / Σ, median and worst round; *lost*: millions of GPU-seconds that the solver's plans lose on them. "
-    "*evicted*: on them."
+    "GPU-seconds on those rounds: Σ / Σ, median and worst round; *lost*: millions of GPU-seconds that the solver's "
+    "plans lose on them. *evicted*: on them."
 )
 
 
