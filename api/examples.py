@@ -87,8 +87,8 @@ PLAN: dict[str, Any] = {
     ],
     "blocked": [],
     "considered": [
-        {"gang": "train", "admitted": True, "group": "within", "share": 0.5, "decided_by": "greedy"},
-        {"gang": "eval", "admitted": True, "group": "surplus", "share": 1.0, "decided_by": "greedy"},
+        {"gang": "train", "admitted": True, "group": "within", "share": 0.5, "above": [], "decided_by": "greedy"},
+        {"gang": "eval", "admitted": True, "group": "surplus", "share": 1.0, "above": [], "decided_by": "greedy"},
     ],
     "fairness": [{"tenant": "default", "dominant_resource": "gpus", "share_before": 0.5, "share_after": 0.625}],
     "warnings": [],
@@ -141,6 +141,7 @@ DEFRAGMENT: dict[str, Any] = {
             }
             for name, node in (("sweep", "r1-1"), ("eval", "r2-1"), ("notebook", "r2-2"))
         ],
+        "policy": {"deterministic": True},
     },
     "level": "rack",
     "domains": 1,
@@ -162,7 +163,7 @@ DEFRAGMENTATION: dict[str, Any] = {
         {
             "gang": "sweep",
             "for": None,
-            "roles": {"members": {"r2-2": 1}},
+            "roles": {"members": {"r2-1": 1}},
             "drain": {
                 "stop_s": 1700003600,
                 "saved_by_s": None,

@@ -151,7 +151,9 @@ class TestOpenApi:
     def test_structure(self, document):
         assert document["openapi"].startswith("3.1")
         assert document["info"]["version"] == version("gangfit")
-        assert set(document["paths"]) == {"/v1/solve", "/v1/check", "/v1/health", "/v1/version"}
+        assert set(document["paths"]) == {
+            "/v1/solve", "/v1/check", "/v1/defragment", "/v1/health", "/v1/version",
+        }  # fmt: skip
         operations = [operation for path in document["paths"].values() for operation in path.values()]
         assert len({operation["operationId"] for operation in operations}) == len(operations)
         for operation in operations:
@@ -181,7 +183,7 @@ class TestOpenApi:
         assert bare == []
 
     def test_errors_are_declared(self, document):
-        for path in ("/v1/solve", "/v1/check"):
+        for path in ("/v1/solve", "/v1/check", "/v1/defragment"):
             declared = document["paths"][path]["post"]["responses"]
             assert set(declared) == {"200", "400", "413", "415", "422", "500", "503"}
 
@@ -196,6 +198,10 @@ class TestOpenApi:
         answer = service.post("/v1/solve", json=snapshot["value"]).json()
         # The document leaves out what is null.
         assert plan == without_null({key: answer[key] for key in plan})
+        defragment = document["paths"]["/v1/defragment"]["post"]
+        (wanted,) = defragment["requestBody"]["content"]["application/json"]["examples"].values()
+        moved = service.post("/v1/defragment", json=wanted["value"]).json()
+        assert without_null(moved) == defragment["responses"]["200"]["content"]["application/json"]["example"]
         sample = check["responses"]["422"]["content"]["application/problem+json"]["example"]
         assert set(sample) == {"type", "title", "status", "detail", "instance", "errors"}
 
