@@ -240,7 +240,7 @@ class Stats(Frozen):
     improved: bool = False
     """Whether search beat that plan."""
     sources: dict[str, str] = {}
-    """Topology tier → what its bound rests on: count, pattern, cut, gap model, merged model."""
+    """Topology tier → what its bound rests on: count, pattern, configuration, cut, gap model, merged model."""
     failures: tuple[str, ...] = ()
     """Engines that failed on the way; the plan and its bounds hold without them."""
 

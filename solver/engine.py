@@ -140,3 +140,31 @@ def _solve_beside(solver: cp_model.CpSolver, model: cp_model.CpModel, beside: Be
     if failed:
         raise failed[0]
     return status
+
+
+def both(work: Callable[[threading.Event], None], beside: Beside, budget: Budget) -> None:
+    """Work with other work in a second thread, where the policy allows two, until the first is through.
+
+    The first is told by an event when the other has made it idle.
+    """
+    idle, done, failed = threading.Event(), threading.Event(), []
+    if budget.policy.deterministic or budget.policy.workers < 2:
+        work(idle)
+        return
+
+    def other() -> None:
+        try:
+            if beside(done):
+                idle.set()
+        except Exception as error:
+            failed.append(error)
+
+    thread = threading.Thread(target=other, daemon=True)
+    thread.start()
+    try:
+        work(idle)
+    finally:
+        done.set()
+        thread.join()
+    if failed:
+        raise failed[0]

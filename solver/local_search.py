@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import threading
+import time
 
 import numpy as np
 
@@ -16,7 +17,9 @@ from gangfit.solver.problem import Problem
 from gangfit.solver.space import members_per_node
 
 BATCH = 256
-"""Iterations between two looks at the clock."""
+"""Iterations of one temperature; most between two looks at the clock."""
+SLICE = 0.01
+"""Seconds between two looks at the clock, about."""
 CHARGE = 2e-5
 """Deterministic seconds per iteration."""
 TABLE = 1 << 16
@@ -76,6 +79,8 @@ class LocalSearch:
         self._state[3, : named + 1] = problem.tree.weights
         self.rounds = 0
         """Iterations done."""
+        self._pace = 1
+        """Iterations that a slice of time allows: gangs of thousands of members take a hundred times as long."""
         self._enter(assignment)
 
     def _vertices(self, first: IntArray, last: IntArray, parent: IntArray, level: IntArray, leaves: int) -> None:
@@ -164,13 +169,18 @@ class LocalSearch:
         while rounds > 0 and self.values[tier] > target and budget.remaining and not budget.past(until):
             if done is not None and done.is_set():
                 break
-            batch = min(BATCH, rounds)
+            batch = min(BATCH - self.rounds % BATCH, rounds)
+            if not budget.policy.deterministic:
+                batch = min(batch, self._pace)
             heat = (0, 64 if tier <= 1 else 16)[self.rounds // BATCH % 2]
+            started = time.monotonic()
             worked = kernel("ruin_recreate")(
                 batch, tier, heat, most, target, self.problem.tree.named, self._node, self._vertex, self._gang,
                 self._slot, self._room, self._capacity, self._allowed, self._request, self._scratch, self._table,
                 self._state,
             )  # fmt: skip
+            took = time.monotonic() - started
+            self._pace = max(1, self._pace // 2) if took > SLICE else min(BATCH, self._pace * 2)
             self.rounds += int(worked)
             rounds -= batch
             budget.charge(batch * CHARGE)

@@ -57,6 +57,10 @@ class Master:
         """A row's new lower limit."""
         self._solver.changeRowBounds(row, lower, np.inf)
 
+    def between(self, column: int, least: float, most: float) -> None:
+        """New limits of a column, artificial ones counted."""
+        self._solver.changeColBounds(column, least, most)
+
     def solve(self, seconds: float | None) -> FloatArray | None:
         """Row duals of an optimal basis, or None if HiGHS didn't get there (in so many seconds)."""
         if seconds is not None:

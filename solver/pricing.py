@@ -16,6 +16,17 @@ FAR = 1 << 60
 """No such spread."""
 
 
+RATE = 5e8
+"""Additions of the min-plus recursion per second, at least."""
+SHARE = 0.1
+"""Most of the remaining time that one filling of the tables may take."""
+
+
+def quick(tables: Sequence[PriceTable], seconds: float) -> bool:
+    """Whether one filling of the tables takes little of so many seconds."""
+    return sum(int((table.capacity * table.width).sum()) for table in tables) <= RATE * SHARE * seconds
+
+
 class PriceTable:
     """Cheapest spreads of one cell's gangs over the tree, for every size at once."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from gangfit.models import Snapshot
 from gangfit.solver.assignment import tier_values
+from gangfit.solver.configurations import ConfigurationBound
 from gangfit.solver.cuts import exact_sum
 from gangfit.solver.engine import Budget
 from gangfit.solver.gap_model import Reduced
@@ -42,6 +43,9 @@ def rehearse() -> None:
     if certificate is not None:
         Reduced(pattern, certificate)
     exact_sum(view, 0)
+    configurations = ConfigurationBound(view, 0)
+    configurations.start_from(plan)
+    configurations.run(1 << 30, budget)
     search = LocalSearch(problem, plan, 0)
     search.search(1, -1, 64, budget)
     if search.values > tier_values(problem, plan):

@@ -16,6 +16,7 @@ from gangfit.solver.kernels import ready
 from gangfit.solver.local_search import LocalSearch
 from gangfit.solver.merged import Merged
 from gangfit.solver.pattern_bound import Known
+from gangfit.solver.pricing import quick
 from gangfit.solver.problem import Problem
 from gangfit.solver.topology import DISTANCE, Topology
 
@@ -150,7 +151,9 @@ class Improvement:
         assert self.budget is not None
         if self._too_wide():
             return bound, True
-        topology = Topology(self.problem, self.assignment, tier, bound, self.budget, self.progress)
+        topology = Topology(
+            self.problem, self.assignment, tier, bound, self.budget, self.progress, doubt=bool(self.failures)
+        )
         topology.close(TOPOLOGY)
         self.assignment, self.known = topology.assignment, topology.known
         self.sizes |= topology.sizes
@@ -171,6 +174,8 @@ class Improvement:
             return bound
         values = tier_values(self.problem, self.assignment)
         pattern = HeldBound(self.problem, self.assignment, values[:UPLINKS], tier, self.known)
+        if not quick(pattern.tables, self.budget.remaining):
+            return bound
         found = pattern.run(values[tier], self.budget, self.budget.until(HELD))
         if found > bound:
             self.sources[name] = "pattern"

@@ -1,4 +1,4 @@
-"""Tiers `preferred` and `distance` from cheap to dear: pattern bound, local search, cut, gap model.
+"""Tiers `preferred` and `distance` from cheap to dear: pattern bound, local search, configurations, cut, gap model.
 
 Each step leaves a plan that is no worse and a bound that holds; the clock may stop it anywhere. See docs/model.md,
 "The fast path".
@@ -6,18 +6,22 @@ Each step leaves a plan that is no worse and a bound that holds; the clock may s
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from gangfit.solver.assemble import choose, lay_out
 from gangfit.solver.assignment import Assignment, tier_values
+from gangfit.solver.configurations import ConfigurationBound, tightest_row
 from gangfit.solver.cuts import exact_sum, spine_split
 from gangfit.solver.dive import dive
-from gangfit.solver.engine import Budget, run
+from gangfit.solver.engine import Budget, both, run
 from gangfit.solver.gap_model import LIMIT, GapModel, Reduced, reachable
 from gangfit.solver.hand_out import hand_out
 from gangfit.solver.leaves import Leaves, leaves
 from gangfit.solver.local_search import LocalSearch
 from gangfit.solver.pattern_bound import Known, PatternBound
+from gangfit.solver.pricing import quick
 from gangfit.solver.problem import Problem
 
 DISTANCE = 1
@@ -26,6 +30,10 @@ FIRST_ROUNDS = 2_000
 """Local search before the dearer bounds."""
 MANY = 60
 """Gangs from which on the linear program's patterns are rounded to a start."""
+CONFIGURE = 0.5
+"""Share of the tier's time for the configuration bound."""
+ASSEMBLE = 0.4
+"""Share of what is left then for plans made of its columns."""
 FOREVER = 1 << 40
 """Rounds that the clock ends."""
 BUILD = 1.5e-4
@@ -42,8 +50,10 @@ class Topology:
     bound: int
     budget: Budget
     progress: Callable[[str], None]
+    doubt: bool = False
+    """Whether CP-SAT has been caught at a wrong "no": another one proves nothing."""
     source: str = "count"
-    """What gave the bound: count, pattern, cut or gap."""
+    """What gave the bound: count, pattern, configuration, cut or gap."""
     relaxed: bool = False
     """Whether the counts per leaf that meet the bound could not be handed out to nodes."""
     known: Known = field(default_factory=Known)
@@ -60,13 +70,15 @@ class Topology:
         until = self.budget.until(share)
         view = leaves(self.problem, sorted(self.assignment), ("preferred", "distance")[self.tier])
         pattern = PatternBound(view)
-        pattern.start(self.assignment)
         self.sizes.update(leaves=view.forest.leaves, types=len(view.types))
-        self._generate(pattern, "pattern", until)
-        self.known = pattern.known()
+        priced = quick(pattern.tables, self.budget.remaining)
+        if priced:
+            pattern.start(self.assignment)
+            self._generate(pattern, "pattern", until)
+            self.known = pattern.known()
         if self.value <= self.bound:
             return
-        if len(self.assignment) >= MANY:
+        if priced and len(self.assignment) >= MANY:
             start = dive(pattern, ("preferred", "distance")[self.tier], self.budget, self.budget.until(0.4, until))
             if start is not None:
                 self._adopt(start)
@@ -74,6 +86,8 @@ class Topology:
         search.search(self.tier, self.bound, FIRST_ROUNDS, self.budget, until)
         self._adopt(search.record)
         if self.value > self.bound and self.tier == DISTANCE:
+            self._configure(view, search, until)
+        if priced and self.value > self.bound and self.tier == DISTANCE:
             self._cut(pattern, view, until)
         self._gaps(pattern, view, search, until)
         self.sizes.update(iterations=search.rounds, rounds=pattern.rounds)
@@ -93,6 +107,33 @@ class Topology:
         now, new = tier_values(self.problem, self.assignment), tier_values(self.problem, assignment)
         if new < now:
             self.assignment = assignment
+
+    def _configure(self, view: Leaves, search: LocalSearch, until: float) -> None:
+        """The configuration bound, and plans made of its columns with local search beside."""
+        row = tightest_row(view)
+        if row is None:
+            return
+        bound = ConfigurationBound(view, row)
+        bound.start_from(self.assignment)
+        self._raise(bound.run(self.value, self.budget, self.budget.until(CONFIGURE, until)), "configuration")
+        self.sizes.update(configurations=len(bound.columns))
+        if not self._open(until):
+            return
+        deadline = self.budget.until(ASSEMBLE, until)
+
+        def assemble(idle: threading.Event) -> None:
+            bound.dive(self.budget, deadline, idle)
+            chosen = None if idle.is_set() else choose(bound, self.value, self.budget, deadline, idle)
+            found = None if chosen is None else lay_out(bound, chosen)
+            if found is not None:
+                self._adopt(found)
+
+        both(
+            assemble,
+            lambda done: search.search(self.tier, self.bound, FOREVER, self.budget, until, done),
+            self.budget,
+        )
+        self._adopt(search.record)
 
     def _cut(self, pattern: PatternBound, view: Leaves, until: float) -> None:
         """Cuts on domains touched, by counting or by CP-SAT, and column generation with them."""
@@ -143,7 +184,8 @@ class Topology:
         )
         self._adopt(search.record)
         if outcome.status == "infeasible":
-            self._raise(self.bound + 1, "gap")
+            if not self.doubt:
+                self._raise(self.bound + 1, "gap")
         elif outcome.values is not None and self.value > self.bound:
             found = hand_out(self.problem, model.solution(outcome.values))
             if found is not None:

@@ -608,6 +608,48 @@ class TestReport30UnusableNodesAreNoCapacity:
         assert placed(answer(nodes=nodes, pending=[tolerant])) == {"gang": {"a": 1, "b": 1}}
 
 
+class TestReport34HundredSubgroups:
+    """volcano-sh/volcano#4899: 1,000 nodes in 100 tier-1 domains of 10, 100 subgroups of 10 members, each in a domain.
+
+    The scheduler tried domains one by one and the job waited. An exact fit: every subgroup starts, one per domain.
+    """
+
+    @pytest.mark.parametrize("shuffled", [False, True])
+    def test_all_start_one_per_domain(self, shuffled: bool) -> None:
+        subgroups = [
+            gang(f"g{i:03d}", 10, 8, topology={"required": "tier1"}, submitted_s=(i * 37) % 100 if shuffled else i)
+            for i in range(100)
+        ]
+        racks = [{"name": f"n[{10 * d:04d}-{10 * d + 9:04d}]", "path": [f"d{d:03d}"], "gpus": 8} for d in range(100)]
+        plan = answer(
+            time_s=NOW,
+            topology={"levels": [{"name": "tier1"}]},
+            nodes=racks,
+            pending=subgroups,
+            policy={"deterministic": True},
+        )
+        assert {step.decided_by for step in plan.considered} == {"greedy"}
+        assert len(placed(plan)) == 100
+        domains = [{int(node[1:]) // 10 for node in spread} for spread in placed(plan).values()]
+        assert all(len(touched) == 1 for touched in domains)
+        assert len(set().union(*domains)) == 100
+        assert tier(plan, "distance") == 100 * 9  # ten nodes each, in one domain
+
+    def test_one_domain_short_of_a_node(self) -> None:
+        """With one node gone one subgroup waits, and no other."""
+        racks = [{"name": f"n[{10 * d:04d}-{10 * d + 9:04d}]", "path": [f"d{d:03d}"], "gpus": 8} for d in range(99)]
+        racks.append({"name": "n[0990-0998]", "path": ["d099"], "gpus": 8})
+        plan = answer(
+            time_s=NOW,
+            topology={"levels": [{"name": "tier1"}]},
+            nodes=racks,
+            pending=[gang(f"g{i:03d}", 10, 8, topology={"required": "tier1"}, submitted_s=i) for i in range(100)],
+            policy={"deterministic": True},
+        )
+        assert len(placed(plan)) == 99
+        assert list(reasons(plan)) == ["g099"]
+
+
 class TestReport36NeverAcross:
     """kubernetes-sigs/kueue#3210: a gang of another queue is preempted although that is switched off."""
 

@@ -14,7 +14,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-NAMES = ("min_plus", "outside", "balanced", "ruin_recreate")
+NAMES = ("min_plus", "outside", "balanced", "spine_fill", "ruin_recreate")
 """Modules of this package; the entry point of each has the module's name."""
 
 

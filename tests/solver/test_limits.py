@@ -246,6 +246,23 @@ class TestSearchGoesWrong:
             assert check(contended(seed), answer).ok
             assert vector(answer) <= wanted[seed]
 
+    @pytest.mark.parametrize("bound", [None, 0])
+    def test_a_wrong_no_proves_nothing(self, monkeypatch: pytest.MonkeyPatch, bound: int | None) -> None:
+        """Every model called infeasible, the plan at hand included: no tier's bound rests on that."""
+        honest = [solve(contended(seed)) for seed in SEEDS]
+        replace_run(monkeypatch, says("infeasible", bound))
+        compared = 0
+        for seed in SEEDS:
+            lied = solve(hurried(seed))
+            if admissions(lied) != admissions(honest[seed]):
+                continue
+            for tier, best in zip(lied.tiers[1:], honest[seed].tiers[1:], strict=True):
+                compared += 1
+                assert tier.bound <= best.value, (seed, tier, best)
+                if tier.value != best.value:  # later bounds hold among plans equal on this tier
+                    break
+        assert compared > 30
+
     def test_dead_search_says_so(self, monkeypatch: pytest.MonkeyPatch) -> None:
         replace_run(monkeypatch, fail("out of memory"))
         answer = solve(snapshot(racks((8,), (4, 4)), [gang("a", 2, 4, priority=1), gang("b")]))

@@ -2,36 +2,21 @@
 
 from __future__ import annotations
 
-import numpy as np
+import time
+
 import pytest
 from crowded_rounds import crowded, greedy_plan
+from lawful import lawful
 from random_rounds import random_round
 
 from gangfit.models import Snapshot
-from gangfit.solver.assignment import Assignment, tier_values
+from gangfit.solver import local_search
+from gangfit.solver.assignment import tier_values
 from gangfit.solver.engine import Budget
 from gangfit.solver.local_search import LocalSearch, binding_resources
-from gangfit.solver.problem import Problem, encode
-from gangfit.solver.space import members_per_node
+from gangfit.solver.problem import encode
 
 BLOCK = 100
-
-
-def lawful(problem: Problem, plan: Assignment) -> bool:
-    """Rules 1–7, straight from the arrays."""
-    free = problem.free.copy()
-    for j, spread in plan.items():
-        if spread.counts.sum() != problem.members[j] or len(np.unique(spread.nodes)) != len(spread.nodes):
-            return False
-        if (members_per_node(problem, problem.free, j)[spread.nodes] < spread.counts).any():
-            return False
-        free[spread.nodes] -= spread.counts[:, None] * problem.request[j]
-        level = int(problem.required[j])
-        if level >= 0:
-            known = problem.tree.known[level][spread.nodes].all()
-            if not known or len(np.unique(problem.tree.domain[level][spread.nodes])) != 1:
-                return False
-    return bool((free >= 0).all())
 
 
 class TestEveryRule:
@@ -89,3 +74,38 @@ def test_resources_that_cannot_bind_are_left_out() -> None:
     snapshot["pending"][0]["request"]["cpu_milli"] = 17_000
     problem = encode(Snapshot.model_validate(snapshot))
     assert binding_resources(problem, list(range(len(problem.gangs)))).tolist() == [0, 1]
+
+
+class TestClock:
+    """The search looks at the clock as often as its iterations are slow."""
+
+    @pytest.mark.parametrize(("each", "limit"), [(0.055, 1.0), (0.001, 1.0), (0.02, 0.05), (0.0001, 0.3)])
+    def test_slow_iterations_keep_the_limit(self, monkeypatch: pytest.MonkeyPatch, each: float, limit: float) -> None:
+        now = [1000.0]
+        done: list[int] = []
+
+        def slow(batch: int, *_: object) -> int:
+            now[0] += batch * each
+            done.append(batch)
+            return batch
+
+        problem = encode(crowded(2, time_limit_s=limit))
+        search = LocalSearch(problem, greedy_plan(problem), 0)
+        monkeypatch.setattr(local_search, "kernel", lambda name: slow)
+        monkeypatch.setattr(time, "monotonic", lambda: now[0])
+        search.search(1, -1, 1 << 40, Budget(problem.snapshot.policy, now[0]))
+        assert now[0] - 1000.0 <= limit + max(2 * local_search.SLICE, each)
+        assert search.rounds == sum(done) >= limit / each - 1
+        # Quick iterations are not asked one by one.
+        assert len(done) <= limit / local_search.SLICE * 4 + 10
+
+    def test_pace_changes_nothing_but_the_time(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        problem = encode(crowded(2))
+        plan = greedy_plan(problem)
+        paced, free = (LocalSearch(problem, plan, 5) for _ in range(2))
+        monkeypatch.setattr(local_search, "SLICE", -1.0)
+        paced.search(1, 0, 600, Budget(problem.snapshot.policy))
+        monkeypatch.setattr(local_search, "SLICE", 60.0)
+        free.search(1, 0, 600, Budget(problem.snapshot.policy))
+        assert paced.values == free.values
+        assert paced.rounds == free.rounds

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import math
+import threading
+
 import numpy as np
 import pytest
 from crowded_rounds import ANY_SIZE, crowded, greedy_plan, improve
+from lawful import lawful
 from random_rounds import random_round
 
 from gangfit.models import Snapshot
-from gangfit.solver.assignment import touched
+from gangfit.solver.assemble import choose, lay_out
+from gangfit.solver.assignment import Assignment, touched
+from gangfit.solver.configurations import ConfigurationBound, affordable
 from gangfit.solver.cuts import exact_sum, spine_split
 from gangfit.solver.engine import Budget, run
 from gangfit.solver.gap_model import GapModel, Reduced
 from gangfit.solver.held_bound import HeldBound
-from gangfit.solver.leaves import leaves
+from gangfit.solver.leaves import Leaves, leaves
 from gangfit.solver.pattern_bound import PatternBound
 from gangfit.solver.pricing import SCALE
 from gangfit.solver.problem import encode
@@ -43,12 +49,39 @@ def bounds_hold(seed: int) -> tuple[int, int]:
         assert pattern.evaluate(certificate.price, certificate.discount).scaled == certificate.scaled
         found.append(certificate.bound == values[tier])
         if name == "distance":
+            found += configurations_hold(view, plan, values[tier], seed)
             cut_and_gap_hold(pattern, values[tier], touched(problem, improvement.assignment), seed)
     for tier in range(2, len(values)):
         bound = HeldBound(problem, plan, tuple(values[:2]), tier).run(NEVER, budget)
         assert bound <= values[tier], (seed, tier)
         found.append(bound == values[tier])
     return sum(found), len(found)
+
+
+def configurations_hold(view: Leaves, plan: Assignment, value: int, seed: int) -> list[bool]:
+    """The configuration bound on every row, with the greedy plan's columns and without, and after a dive."""
+    tight = []
+    for row in range(len(view.slots)):
+        if not affordable(view, row):
+            continue
+        budget = Budget(view.problem.snapshot.policy)
+        bound, fresh = ConfigurationBound(view, row), ConfigurationBound(view, row)
+        bound.start_from(plan)
+        assert bound.run(NEVER, budget) <= value, (seed, row)
+        assert bound.bound == fresh.run(NEVER, budget), (seed, row)
+        tight.append(bound.bound == value)
+        fresh.dive(budget, math.inf, threading.Event())
+        assert fresh.bound <= value, (seed, row)
+        rng = np.random.default_rng(seed)
+        for most in (0, SCALE, 20 * SCALE):
+            prices = rng.integers(0, most + 1, size=len(bound.rows))
+            assert bound.evaluate(prices) <= (value - bound.constant) * SCALE, (seed, row, most)
+        chosen = choose(fresh, value + 1, budget, math.inf, threading.Event())
+        made = None if chosen is None else lay_out(fresh, chosen)
+        if made is not None:
+            assert sorted(made) == sorted(plan), (seed, row)
+            assert lawful(view.problem, made), (seed, row)
+    return tight
 
 
 def cut_and_gap_hold(pattern: PatternBound, value: int, domains: np.ndarray, seed: int) -> None:
@@ -150,3 +183,19 @@ def test_example_of_the_model_page() -> None:
     assert exact_sum(view, 0) == 3
     results, _ = improve(problem, greedy_plan(problem), 0)
     assert (results[1].value, results[1].bound) == (6, 6)
+
+
+@pytest.mark.parametrize(("sizes", "touched"), [((4, 3, 1), 3), ((4, 4), 3), ((7, 1), 3), ((2, 2, 2), 3)])
+def test_configurations_by_hand(sizes: tuple[int, ...], touched: int) -> None:
+    """docs/model.md: one spine with racks of 5 and 3; exact sums fill both, 4 and 4 can't but across."""
+    nodes = [
+        {"name": f"{rack}{n}", "path": ["s", rack], "gpus": 8}
+        for rack, count in (("a", 5), ("b", 3))
+        for n in range(count)
+    ]
+    levels = [{"name": "spine", "weight": 3}, {"name": "rack", "weight": 1}]
+    gangs = [{"name": f"g{j}", "members": m, "request": {"gpus": 8}} for j, m in enumerate(sizes)]
+    round = {"time_s": 0, "topology": {"levels": levels, "node_weight": 0}, "nodes": nodes, "pending": gangs}
+    problem = encode(Snapshot.model_validate(round))
+    bound = ConfigurationBound(leaves(problem, list(range(len(sizes))), "distance"), 0)
+    assert bound.run(NEVER, Budget(problem.snapshot.policy)) == touched - len(sizes)
