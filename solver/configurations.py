@@ -69,11 +69,12 @@ class Split:
 class ConfigurationBound:
     """Column generation over one leaf view and one of its rows."""
 
-    def __init__(self, view: Leaves, row: int) -> None:
+    def __init__(self, view: Leaves, row: int, counted: tuple[int, int] | None = None) -> None:
+        """`counted`: weights of a leaf and of a spine, if domains are to be counted instead of the tier's distance."""
         self.view, self.row = view, row
-        tree, problem = view.forest, view.problem
-        named = problem.tree.named
-        self.edge, self.entry = problem.tree.weights[named - 1], problem.tree.weights[named - 2]
+        tree, named = view.forest, view.problem.tree.named
+        weights = view.problem.tree.weights if counted is None else (0,) * (named - 2) + counted[::-1] + (0,)
+        self.edge, self.entry = weights[named - 1], weights[named - 2]
         """Weights of a leaf and of a spine."""
         slots = view.slots[row]
         spines = [tree.first[v] + np.flatnonzero(slots[tree.first[v] : tree.last[v]]) for v in tree.spines.tolist()]
@@ -83,7 +84,9 @@ class ConfigurationBound:
         self.room: IntArray = slots[np.concatenate([np.zeros(0, dtype=np.int64), *self.leaves])]
         self.total: IntArray = np.array([int(slots[inside].sum()) for inside in self.leaves], dtype=np.int64)
         """(P,): slots of each spine."""
-        self._gangs()
+        self._gangs(weights)
+        if counted is not None:
+            self.constant = sum(counted) * (sum(len(kind.gangs) for kind in view.types) - int(self.copies.sum()))
         self._work()
         self._build()
         self.bound = -1
@@ -91,7 +94,7 @@ class ConfigurationBound:
         self._provable = 0
         """The most that prices of the last master could prove."""
 
-    def _gangs(self) -> None:
+    def _gangs(self, weights: Sequence[int]) -> None:
         """Types by slots taken and whether they may be split; what the spines don't say about a gang is a constant."""
         view, problem = self.view, self.view.problem
         named = problem.tree.named
@@ -101,12 +104,12 @@ class ConfigurationBound:
             cell = view.cells[kind.cell]
             each = int(view.coefficient[self.row, kind.cell])
             split = kind.members > 1 and not 0 <= named - 2 <= cell.required
-            levels = list(range(len(problem.tree.weights)))
+            levels = list(range(len(weights)))
             if each:
                 kinds.setdefault((each * kind.members, split), []).extend(kind.gangs)
                 levels = [level for level in levels if level not in (named - 1, named - 2)]
             fewest = fewest_domains(problem, kind.gangs[0])
-            self.constant += len(kind.gangs) * sum(problem.tree.weights[level] * fewest[level] for level in levels)
+            self.constant += len(kind.gangs) * sum(weights[level] * fewest[level] for level in levels)
         self.gangs = list(kinds.values())
         """Per type, its gangs."""
         coefficient = view.coefficient[self.row]
@@ -132,10 +135,13 @@ class ConfigurationBound:
         self._amount: IntArray = np.zeros((len(self.size), spines), dtype=np.int64)
 
     def _build(self) -> None:
-        """Rows: gangs of each type, slots and pieces of each spine, one configuration per spine."""
+        """Rows: gangs of each type, slots and pieces of each spine, one configuration per spine, cuts."""
         kinds, spines = len(self.size), len(self.leaves)
         self._slots, self._pieces, self._one = kinds, kinds + spines, kinds + 2 * spines
-        lower = np.concatenate([self.copies, np.zeros(2 * spines), np.full(spines, -1)]).astype(np.float64)
+        self._cuts = kinds + 3 * spines
+        """Rows: leaves touched, spines touched."""
+        lower = np.concatenate([self.copies, np.zeros(2 * spines), np.full(spines, -1), np.zeros(2)])
+        lower = lower.astype(np.float64)
         worst = float(4 * (self.edge + self.entry + 1) * (int(self.size.max(initial=1)) + len(self.leaves)))
         self._master = Master(lower, np.full(len(lower), np.inf), worst)
         self.rows: FloatArray = lower
@@ -200,7 +206,9 @@ class ConfigurationBound:
             rows += [self._slots + p, self._pieces + p]
             values += [int(pieces.sum()), len(pieces)]
         cost = self.edge * edges + self.entry * len(items)
-        return [(float(cost), (*rows, self._one + p), (*map(float, values), -1.0))]
+        rows += [self._one + p, self._cuts, self._cuts + 1]
+        values += [-1, edges, len(items)]
+        return [(float(cost), tuple(rows), tuple(map(float, values)))]
 
     def _split(self, kind: int, amount: IntArray) -> list[Column]:
         key = (-1, kind, amount.tobytes(), b"")
@@ -211,6 +219,17 @@ class ConfigurationBound:
         at = np.flatnonzero(amount)
         rows = (kind, *(self._slots + at).tolist(), *(self._pieces + at).tolist())
         return [(0.0, rows, (1.0, *(-amount[at]).astype(float).tolist(), *(-1.0 for _ in at)))]
+
+    def require(self, leaves: int, spines: int) -> bool:
+        """Lower bounds of the leaves and spines touched by all gangs, as rows. Returns whether they are news."""
+        if int(self.copies.sum()) < sum(len(kind.gangs) for kind in self.view.types):
+            return False
+        news = False
+        for row, least in ((self._cuts, leaves), (self._cuts + 1, spines)):
+            if least > self.rows[row]:
+                self.rows[row], news = least, True
+                self._master.raise_lower(row, float(least))
+        return news
 
     def run(self, stop: int, budget: Budget, until: float = math.inf) -> int:
         """Generate columns until the bound reaches `stop`, prices are optimal, or time or rounds run out."""
@@ -237,8 +256,11 @@ class ConfigurationBound:
         self._add(fresh)
         return bool(fresh)
 
-    def dive(self, budget: Budget, until: float, idle: threading.Event) -> None:
-        """Columns for a plan: configurations fixed spine by spine, the most used first, and priced anew in between."""
+    def dive(self, budget: Budget, until: float, idle: threading.Event) -> list[Fill | Split] | None:
+        """Columns for a plan: configurations fixed spine by spine, the most used first, and priced anew in between.
+
+        Returns the last choice if it is whole.
+        """
         fixed: dict[int, int] = {}
         while len(fixed) < len(self.leaves) and not (idle.is_set() or budget.past(until) or budget.remaining <= 0):
             for _ in range(DEEPER):
@@ -256,8 +278,14 @@ class ConfigurationBound:
                 if spine not in fixed and (rank == 0 or -value > SURE):
                     fixed[spine] = len(self.rows) + i
                     self._master.between(fixed[spine], 1, math.inf)
+        used = self._master.values()
         for column in fixed.values():
             self._master.between(column, 0, math.inf)
+        times = np.rint(used)
+        if (np.abs(used - times) > 1e-6).any() or times[: len(self.rows)].any():
+            return None
+        chosen = zip(times[len(self.rows) :].astype(np.int64).tolist(), self.columns, strict=False)
+        return [column for n, column in chosen for _ in range(n)]
 
     def evaluate(self, prices: IntArray) -> int:
         """Lower bound (scaled, without the constant) at integer prices of the rows, all ≥ 0."""
@@ -267,6 +295,10 @@ class ConfigurationBound:
         """The Lagrangian bound at integer prices (scaled), and with duals the columns cheaper than the master pays."""
         kinds, spines = len(self.size), len(self.leaves)
         gang = np.ascontiguousarray(prices[:kinds])
+        # Configurations touch as often as counted, or more: a discount beyond the weight would reward that.
+        leaf = min(int(prices[self._cuts]), SCALE * self.edge)
+        spine = min(int(prices[self._cuts + 1]), SCALE * self.entry)
+        edge, both = SCALE * self.edge - leaf, SCALE * (self.edge + self.entry) - leaf - spine
         price = np.ascontiguousarray(prices[kinds : self._one].reshape(2, spines).T)
         # A wide knapsack's longest piece may exceed what any spine holds.
         kernel("spine_fill", "spine_split")(
@@ -274,10 +306,10 @@ class ConfigurationBound:
         )
         cost = np.where(self.splits, self._cost, FAR)
         total = sum(int(n) * min(int(u), int(c)) for n, u, c in zip(self.copies, gang, cost, strict=True))
-        both = SCALE * (self.edge + self.entry)
+        total += leaf * int(self.rows[self._cuts]) + spine * int(self.rows[self._cuts + 1])
         price[:, 1] -= both
         kernel("spine_fill")(
-            self.size, self.copies, gang - both, price, self.start, self.room, SCALE * self.edge, self.longest,
+            self.size, self.copies, gang - both, price, self.start, self.room, edge, self.longest,
             self._best, self._line, self._bits, self._worths, self._block, self._item, self._count,
         )  # fmt: skip
         total -= int(self._worths.sum())
@@ -287,7 +319,7 @@ class ConfigurationBound:
         slack = SCALE // 1_000_000
         for k in np.flatnonzero((cost < FAR) & (cost < gang - slack)).tolist():
             columns += self._split(k, self._amount[k])
-        for p in np.flatnonzero(self._worths > prices[self._one :] + slack).tolist():
+        for p in np.flatnonzero(self._worths > prices[self._one : self._cuts] + slack).tolist():
             low, high = self.start[p], self.start[p + 1]
             columns += self._fill(p, self._block[low:high], self._item[p, : self._count[p]])
         return total, columns

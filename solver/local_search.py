@@ -82,6 +82,7 @@ class LocalSearch:
         self._pace = 1
         """Iterations that a slice of time allows: gangs of thousands of members take a hundred times as long."""
         self._enter(assignment)
+        self._best: Assignment = dict(assignment)
 
     def _vertices(self, first: IntArray, last: IntArray, parent: IntArray, level: IntArray, leaves: int) -> None:
         vertex, tree = self._vertex, self.problem.tree
@@ -141,7 +142,10 @@ class LocalSearch:
 
     @property
     def record(self) -> Assignment:
-        """The best plan so far."""
+        """The best plan so far; another thread may ask for it while this one searches."""
+        return self._best
+
+    def _copy(self) -> Assignment:
         result = {}
         for i, j in enumerate(self.gangs):
             at = slice(int(self._gang[i, 4]), int(self._gang[i, 4] + self._gang[i, 6]))
@@ -173,7 +177,7 @@ class LocalSearch:
             if not budget.policy.deterministic:
                 batch = min(batch, self._pace)
             heat = (0, 64 if tier <= 1 else 16)[self.rounds // BATCH % 2]
-            started = time.monotonic()
+            before, started = self.values, time.monotonic()
             worked = kernel("ruin_recreate")(
                 batch, tier, heat, most, target, self.problem.tree.named, self._node, self._vertex, self._gang,
                 self._slot, self._room, self._capacity, self._allowed, self._request, self._scratch, self._table,
@@ -181,6 +185,8 @@ class LocalSearch:
             )  # fmt: skip
             took = time.monotonic() - started
             self._pace = max(1, self._pace // 2) if took > SLICE else min(BATCH, self._pace * 2)
+            if self.values != before:
+                self._best = self._copy()
             self.rounds += int(worked)
             rounds -= batch
             budget.charge(batch * CHARGE)

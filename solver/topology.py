@@ -34,6 +34,10 @@ CONFIGURE = 0.5
 """Share of the tier's time for the configuration bound."""
 ASSEMBLE = 0.4
 """Share of what is left then for plans made of its columns."""
+COUNT = 0.2
+"""Share of what is left then for counting domains touched."""
+STRETCH = 4_096
+"""Iterations of local search between two looks at the bound."""
 FOREVER = 1 << 40
 """Rounds that the clock ends."""
 BUILD = 1.5e-4
@@ -85,11 +89,20 @@ class Topology:
         search = LocalSearch(self.problem, self.assignment, self.budget.policy.seed)
         search.search(self.tier, self.bound, FIRST_ROUNDS, self.budget, until)
         self._adopt(search.record)
-        if self.value > self.bound and self.tier == DISTANCE:
-            self._configure(view, search, until)
-        if priced and self.value > self.bound and self.tier == DISTANCE:
-            self._cut(pattern, view, until)
-        self._gaps(pattern, view, search, until)
+        if self._open(until):
+            both(
+                lambda idle: self._prove(pattern if priced else None, view, search, until, idle),
+                lambda done: self._improve(search, until, done),
+                self.budget,
+            )
+            self._adopt(search.record)
+        if self._open(until):
+            # Where counts per leaf are too coarse, the merged model goes on.
+            rounds = FIRST_ROUNDS if self.relaxed else FOREVER
+            if self.budget.policy.deterministic:
+                rounds = min(rounds, 40 * FIRST_ROUNDS)
+            search.search(self.tier, self.bound, rounds, self.budget, until)
+            self._adopt(search.record)
         self.sizes.update(iterations=search.rounds, rounds=pattern.rounds)
 
     def _generate(self, pattern: PatternBound, source: str, until: float) -> None:
@@ -108,63 +121,87 @@ class Topology:
         if new < now:
             self.assignment = assignment
 
-    def _configure(self, view: Leaves, search: LocalSearch, until: float) -> None:
-        """The configuration bound, and plans made of its columns with local search beside."""
-        row = tightest_row(view)
-        if row is None:
-            return
-        bound = ConfigurationBound(view, row)
-        bound.start_from(self.assignment)
-        self._raise(bound.run(self.value, self.budget, self.budget.until(CONFIGURE, until)), "configuration")
-        self.sizes.update(configurations=len(bound.columns))
-        if not self._open(until):
-            return
-        deadline = self.budget.until(ASSEMBLE, until)
+    def _improve(self, search: LocalSearch, until: float, done: threading.Event) -> bool:
+        """Local search until its record meets the bound, which may rise meanwhile."""
+        while not (done.is_set() or self.budget.past(until)):
+            target = self.bound
+            if search.search(self.tier, target, STRETCH, self.budget, until, done) and target == self.bound:
+                return True
+        return False
 
-        def assemble(idle: threading.Event) -> None:
-            bound.dive(self.budget, deadline, idle)
-            chosen = None if idle.is_set() else choose(bound, self.value, self.budget, deadline, idle)
+    def _prove(
+        self,
+        pattern: PatternBound | None,
+        view: Leaves,
+        search: LocalSearch,
+        until: float,
+        idle: threading.Event,
+    ) -> None:
+        """The dearer bounds, and plans that come with them, until one meets the other."""
+        row = tightest_row(view) if self.tier == DISTANCE else None
+        if row is not None:
+            bound = ConfigurationBound(view, row)
+            bound.start_from(self.assignment)
+            self._raise(bound.run(self.value, self.budget, self.budget.until(CONFIGURE, until)), "configuration")
+            if self._goes_on(search, until, idle):
+                self._count(bound, pattern, until)
+            if self._goes_on(search, until, idle):
+                self._assemble(bound, self.budget.until(ASSEMBLE, until), idle)
+            self.sizes.update(configurations=len(bound.columns))
+        if pattern is None:
+            return
+        if self.tier == DISTANCE and self._goes_on(search, until, idle):
+            self._cut(pattern, view, until, row is None)
+        while pattern.best is not None and reachable(view) and self._goes_on(search, until, idle):
+            before = (self.bound, self.value)
+            self._gap(pattern, search, until, idle)
+            if before == (self.bound, self.value):
+                break
+
+    def _goes_on(self, search: LocalSearch, until: float, idle: threading.Event) -> bool:
+        """Take over what local search has found; whether the tier is still open."""
+        self._adopt(search.record)
+        return self._open(until) and not idle.is_set()
+
+    def _count(self, bound: ConfigurationBound, pattern: PatternBound | None, until: float) -> None:
+        """Leaves and spines touched at least, whole numbers each, as rows of both linear programs."""
+        named, fewest = self.problem.tree.named, []
+        for weights in ((1, 0), (0, 1)):
+            counted = ConfigurationBound(bound.view, bound.row, weights)
+            counted.start_from(self.assignment)
+            fewest.append(counted.run(FOREVER, self.budget, self.budget.until(COUNT, until)))
+        if bound.require(*fewest):
+            self._raise(bound.run(self.value, self.budget, self.budget.until(CONFIGURE, until)), "configuration")
+        if pattern is not None and self._open(until):
+            news = [pattern.require(named - 1 - i, fewest[i]) for i in range(2)]
+            if any(news):
+                self._generate(pattern, "cut", self.budget.until(CONFIGURE, until))
+
+    def _assemble(self, bound: ConfigurationBound, until: float, idle: threading.Event) -> None:
+        """Plans out of configurations: what a dive ends with, then an integer program."""
+        for choice in (bound.dive, lambda *given: choose(bound, self.value, *given)):
+            chosen = choice(self.budget, until, idle)
             found = None if chosen is None else lay_out(bound, chosen)
             if found is not None:
                 self._adopt(found)
+            if not self._open(until) or idle.is_set():
+                break
 
-        both(
-            assemble,
-            lambda done: search.search(self.tier, self.bound, FOREVER, self.budget, until, done),
-            self.budget,
-        )
-        self._adopt(search.record)
-
-    def _cut(self, pattern: PatternBound, view: Leaves, until: float) -> None:
+    def _cut(self, pattern: PatternBound, view: Leaves, until: float, split: bool) -> None:
         """Cuts on domains touched, by counting or by CP-SAT, and column generation with them."""
         named = self.problem.tree.named
         news = [pattern.require(level, exact_sum(view, level)) for level in range(named)]
         if any(news):
             self._generate(pattern, "cut", until)
-        if self.value > self.bound and not self.budget.past(until) and len(view.forest.spines):
-            split = spine_split(view, self.budget, self.budget.part(until, 0.15))
-            if pattern.require(named - 2, split):
+        if split and self.value > self.bound and not self.budget.past(until) and len(view.forest.spines):
+            least = spine_split(view, self.budget, self.budget.part(until, 0.15))
+            if pattern.require(named - 2, least):
                 self._generate(pattern, "cut", until)
-
-    def _gaps(self, pattern: PatternBound, view: Leaves, search: LocalSearch, until: float) -> None:
-        """Gap models with local search beside them, as long as they say no; what remains is local search's."""
-        while pattern.best is not None and reachable(view) and self._open(until):
-            before = (self.bound, self.value)
-            self._gap(pattern, search, until)
-            if before == (self.bound, self.value):
-                break
-        if self._open(until):
-            # Where counts per leaf are too coarse, the merged model goes on.
-            rounds = FIRST_ROUNDS if self.relaxed else FOREVER
-            if self.budget.policy.deterministic:
-                rounds = min(rounds, 40 * FIRST_ROUNDS)
-            search.search(self.tier, self.bound, rounds, self.budget, until)
-            self._adopt(search.record)
 
     def _open(self, until: float) -> bool:
         return self.value > self.bound and not self.budget.past(until) and self.budget.remaining > 0
 
-    def _gap(self, pattern: PatternBound, search: LocalSearch, until: float) -> None:
+    def _gap(self, pattern: PatternBound, search: LocalSearch, until: float, idle: threading.Event) -> None:
         """Ask whether the bound can be met: no raises it, yes may bring a plan that meets it."""
         assert pattern.best is not None
         reduced = Reduced(pattern, pattern.best)
@@ -180,7 +217,7 @@ class Topology:
             self.budget,
             self.budget.part(until, 0.8),
             tight=True,
-            beside=lambda done: search.search(self.tier, self.bound, FOREVER, self.budget, until, done),
+            beside=lambda done: _either(idle, done),
         )
         self._adopt(search.record)
         if outcome.status == "infeasible":
@@ -191,3 +228,10 @@ class Topology:
             if found is not None:
                 self._adopt(found)
             self.relaxed = self.value > self.bound
+
+
+def _either(idle: threading.Event, done: threading.Event) -> bool:
+    """Wait for one of the events; whether it is the first."""
+    while not (done.is_set() or idle.wait(0.002)):
+        pass
+    return idle.is_set()

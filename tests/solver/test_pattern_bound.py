@@ -12,6 +12,7 @@ from lawful import lawful
 from random_rounds import random_round
 
 from gangfit.models import Snapshot
+from gangfit.solver.arrays import IntArray
 from gangfit.solver.assemble import choose, lay_out
 from gangfit.solver.assignment import Assignment, touched
 from gangfit.solver.configurations import ConfigurationBound, affordable
@@ -49,8 +50,9 @@ def bounds_hold(seed: int) -> tuple[int, int]:
         assert pattern.evaluate(certificate.price, certificate.discount).scaled == certificate.scaled
         found.append(certificate.bound == values[tier])
         if name == "distance":
-            found += configurations_hold(view, plan, values[tier], seed)
-            cut_and_gap_hold(pattern, values[tier], touched(problem, improvement.assignment), seed)
+            domains = touched(problem, improvement.assignment)
+            found += configurations_hold(view, plan, values[tier], domains, seed)
+            cut_and_gap_hold(pattern, values[tier], domains, seed)
     for tier in range(2, len(values)):
         bound = HeldBound(problem, plan, tuple(values[:2]), tier).run(NEVER, budget)
         assert bound <= values[tier], (seed, tier)
@@ -58,8 +60,8 @@ def bounds_hold(seed: int) -> tuple[int, int]:
     return sum(found), len(found)
 
 
-def configurations_hold(view: Leaves, plan: Assignment, value: int, seed: int) -> list[bool]:
-    """The configuration bound on every row, with the greedy plan's columns and without, and after a dive."""
+def configurations_hold(view: Leaves, plan: Assignment, value: int, domains: IntArray, seed: int) -> list[bool]:
+    """The configuration bound on every row, with and without a plan's columns, with cuts, and after a dive."""
     tight = []
     for row in range(len(view.slots)):
         if not affordable(view, row):
@@ -70,15 +72,23 @@ def configurations_hold(view: Leaves, plan: Assignment, value: int, seed: int) -
         assert bound.run(NEVER, budget) <= value, (seed, row)
         assert bound.bound == fresh.run(NEVER, budget), (seed, row)
         tight.append(bound.bound == value)
-        fresh.dive(budget, math.inf, threading.Event())
+        counts = [ConfigurationBound(view, row, weights).run(NEVER, budget) for weights in ((1, 0), (0, 1))]
+        named = view.problem.tree.named
+        assert counts[0] <= domains[named - 1].sum(), (seed, row)
+        assert counts[1] <= domains[named - 2].sum(), (seed, row)
+        fresh.require(*counts)
+        assert fresh.run(NEVER, budget) <= value, (seed, row)
+        dived = fresh.dive(budget, math.inf, threading.Event())
         assert fresh.bound <= value, (seed, row)
         rng = np.random.default_rng(seed)
         for most in (0, SCALE, 20 * SCALE):
             prices = rng.integers(0, most + 1, size=len(bound.rows))
-            assert bound.evaluate(prices) <= (value - bound.constant) * SCALE, (seed, row, most)
+            for one in (bound, fresh):
+                assert one.evaluate(prices) <= (value - bound.constant) * SCALE, (seed, row, most)
         chosen = choose(fresh, value + 1, budget, math.inf, threading.Event())
-        made = None if chosen is None else lay_out(fresh, chosen)
-        if made is not None:
+        for made in (lay_out(fresh, columns) for columns in (dived, chosen) if columns is not None):
+            if made is None:
+                continue
             assert sorted(made) == sorted(plan), (seed, row)
             assert lawful(view.problem, made), (seed, row)
     return tight
