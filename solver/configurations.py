@@ -135,12 +135,12 @@ class ConfigurationBound:
         self._amount: IntArray = np.zeros((len(self.size), spines), dtype=np.int64)
 
     def _build(self) -> None:
-        """Rows: gangs of each type, slots and pieces of each spine, one configuration per spine, cuts."""
+        """Rows: gangs of each type, slots and pieces of each spine, one configuration per spine, spines touched."""
         kinds, spines = len(self.size), len(self.leaves)
         self._slots, self._pieces, self._one = kinds, kinds + spines, kinds + 2 * spines
-        self._cuts = kinds + 3 * spines
-        """Rows: leaves touched, spines touched."""
-        lower = np.concatenate([self.copies, np.zeros(2 * spines), np.full(spines, -1), np.zeros(2)])
+        self._cut = kinds + 3 * spines
+        """Row: spines touched."""
+        lower = np.concatenate([self.copies, np.zeros(2 * spines), np.full(spines, -1), np.zeros(1)])
         lower = lower.astype(np.float64)
         worst = float(4 * (self.edge + self.entry + 1) * (int(self.size.max(initial=1)) + len(self.leaves)))
         self._master = Master(lower, np.full(len(lower), np.inf), worst)
@@ -206,8 +206,8 @@ class ConfigurationBound:
             rows += [self._slots + p, self._pieces + p]
             values += [int(pieces.sum()), len(pieces)]
         cost = self.edge * edges + self.entry * len(items)
-        rows += [self._one + p, self._cuts, self._cuts + 1]
-        values += [-1, edges, len(items)]
+        rows += [self._one + p, self._cut]
+        values += [-1, len(items)]
         return [(float(cost), tuple(rows), tuple(map(float, values)))]
 
     def _split(self, kind: int, amount: IntArray) -> list[Column]:
@@ -220,16 +220,14 @@ class ConfigurationBound:
         rows = (kind, *(self._slots + at).tolist(), *(self._pieces + at).tolist())
         return [(0.0, rows, (1.0, *(-amount[at]).astype(float).tolist(), *(-1.0 for _ in at)))]
 
-    def require(self, leaves: int, spines: int) -> bool:
-        """Lower bounds of the leaves and spines touched by all gangs, as rows. Returns whether they are news."""
-        if int(self.copies.sum()) < sum(len(kind.gangs) for kind in self.view.types):
+    def require(self, spines: int) -> bool:
+        """A lower bound of the spines touched by all gangs, as a row. Returns whether it is news."""
+        gangs = sum(len(kind.gangs) for kind in self.view.types)
+        if int(self.copies.sum()) < gangs or spines <= max(gangs, self.rows[self._cut]):
             return False
-        news = False
-        for row, least in ((self._cuts, leaves), (self._cuts + 1, spines)):
-            if least > self.rows[row]:
-                self.rows[row], news = least, True
-                self._master.raise_lower(row, float(least))
-        return news
+        self.rows[self._cut] = spines
+        self._master.raise_lower(self._cut, float(spines))
+        return True
 
     def run(self, stop: int, budget: Budget, until: float = math.inf) -> int:
         """Generate columns until the bound reaches `stop`, prices are optimal, or time or rounds run out."""
@@ -296,9 +294,8 @@ class ConfigurationBound:
         kinds, spines = len(self.size), len(self.leaves)
         gang = np.ascontiguousarray(prices[:kinds])
         # Configurations touch as often as counted, or more: a discount beyond the weight would reward that.
-        leaf = min(int(prices[self._cuts]), SCALE * self.edge)
-        spine = min(int(prices[self._cuts + 1]), SCALE * self.entry)
-        edge, both = SCALE * self.edge - leaf, SCALE * (self.edge + self.entry) - leaf - spine
+        discount = min(int(prices[self._cut]), SCALE * self.entry)
+        edge, both = SCALE * self.edge, SCALE * (self.edge + self.entry) - discount
         price = np.ascontiguousarray(prices[kinds : self._one].reshape(2, spines).T)
         # A wide knapsack's longest piece may exceed what any spine holds.
         kernel("spine_fill", "spine_split")(
@@ -306,7 +303,7 @@ class ConfigurationBound:
         )
         cost = np.where(self.splits, self._cost, FAR)
         total = sum(int(n) * min(int(u), int(c)) for n, u, c in zip(self.copies, gang, cost, strict=True))
-        total += leaf * int(self.rows[self._cuts]) + spine * int(self.rows[self._cuts + 1])
+        total += discount * int(self.rows[self._cut])
         price[:, 1] -= both
         kernel("spine_fill")(
             self.size, self.copies, gang - both, price, self.start, self.room, edge, self.longest,
@@ -319,7 +316,7 @@ class ConfigurationBound:
         slack = SCALE // 1_000_000
         for k in np.flatnonzero((cost < FAR) & (cost < gang - slack)).tolist():
             columns += self._split(k, self._amount[k])
-        for p in np.flatnonzero(self._worths > prices[self._one : self._cuts] + slack).tolist():
+        for p in np.flatnonzero(self._worths > prices[self._one : self._cut] + slack).tolist():
             low, high = self.start[p], self.start[p + 1]
             columns += self._fill(p, self._block[low:high], self._item[p, : self._count[p]])
         return total, columns

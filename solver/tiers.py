@@ -20,7 +20,7 @@ from gangfit.solver.pricing import quick
 from gangfit.solver.problem import Problem
 from gangfit.solver.topology import DISTANCE, Topology
 
-TOPOLOGY = 0.65
+TOPOLOGY = 0.75
 """Share of the remaining time for a topology tier."""
 HELD = 0.6
 """Share of the remaining time for the pattern bound of a later tier."""

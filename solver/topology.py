@@ -34,7 +34,7 @@ CONFIGURE = 0.5
 """Share of the tier's time for the configuration bound."""
 ASSEMBLE = 0.4
 """Share of what is left then for plans made of its columns."""
-COUNT = 0.2
+COUNT = 0.4
 """Share of what is left then for counting domains touched."""
 STRETCH = 4_096
 """Iterations of local search between two looks at the bound."""
@@ -140,14 +140,15 @@ class Topology:
         """The dearer bounds, and plans that come with them, until one meets the other."""
         row = tightest_row(view) if self.tier == DISTANCE else None
         if row is not None:
-            bound = ConfigurationBound(view, row)
-            bound.start_from(self.assignment)
-            self._raise(bound.run(self.value, self.budget, self.budget.until(CONFIGURE, until)), "configuration")
+            spines = self._count(view, row, pattern, until)
             if self._goes_on(search, until, idle):
-                self._count(bound, pattern, until)
-            if self._goes_on(search, until, idle):
-                self._assemble(bound, self.budget.until(ASSEMBLE, until), idle)
-            self.sizes.update(configurations=len(bound.columns))
+                bound = ConfigurationBound(view, row)
+                bound.require(spines)
+                bound.start_from(self.assignment)
+                self._raise(bound.run(self.value, self.budget, self.budget.until(CONFIGURE, until)), "configuration")
+                self.sizes.update(configurations=len(bound.columns))
+                if self._goes_on(search, until, idle):
+                    self._assemble(bound, self.budget.until(ASSEMBLE, until), idle)
         if pattern is None:
             return
         if self.tier == DISTANCE and self._goes_on(search, until, idle):
@@ -163,19 +164,14 @@ class Topology:
         self._adopt(search.record)
         return self._open(until) and not idle.is_set()
 
-    def _count(self, bound: ConfigurationBound, pattern: PatternBound | None, until: float) -> None:
-        """Leaves and spines touched at least, whole numbers each, as rows of both linear programs."""
-        named, fewest = self.problem.tree.named, []
-        for weights in ((1, 0), (0, 1)):
-            counted = ConfigurationBound(bound.view, bound.row, weights)
-            counted.start_from(self.assignment)
-            fewest.append(counted.run(FOREVER, self.budget, self.budget.until(COUNT, until)))
-        if bound.require(*fewest):
-            self._raise(bound.run(self.value, self.budget, self.budget.until(CONFIGURE, until)), "configuration")
-        if pattern is not None and self._open(until):
-            news = [pattern.require(named - 1 - i, fewest[i]) for i in range(2)]
-            if any(news):
-                self._generate(pattern, "cut", self.budget.until(CONFIGURE, until))
+    def _count(self, view: Leaves, row: int, pattern: PatternBound | None, until: float) -> int:
+        """Spines touched at least, a whole number, as a row of the pattern bound's linear program."""
+        counted = ConfigurationBound(view, row, (0, 1))
+        counted.start_from(self.assignment)
+        spines = counted.run(FOREVER, self.budget, self.budget.until(COUNT, until))
+        if pattern is not None and pattern.require(self.problem.tree.named - 2, spines):
+            self._generate(pattern, "cut", self.budget.until(CONFIGURE, until))
+        return spines
 
     def _assemble(self, bound: ConfigurationBound, until: float, idle: threading.Event) -> None:
         """Plans out of configurations: what a dive ends with, then an integer program."""

@@ -72,11 +72,10 @@ def configurations_hold(view: Leaves, plan: Assignment, value: int, domains: Int
         assert bound.run(NEVER, budget) <= value, (seed, row)
         assert bound.bound == fresh.run(NEVER, budget), (seed, row)
         tight.append(bound.bound == value)
-        counts = [ConfigurationBound(view, row, weights).run(NEVER, budget) for weights in ((1, 0), (0, 1))]
-        named = view.problem.tree.named
-        assert counts[0] <= domains[named - 1].sum(), (seed, row)
-        assert counts[1] <= domains[named - 2].sum(), (seed, row)
-        fresh.require(*counts)
+        for level, weights in ((1, (1, 0)), (2, (0, 1))):
+            count = ConfigurationBound(view, row, weights).run(NEVER, budget)
+            assert count <= domains[view.problem.tree.named - level].sum(), (seed, row, level)
+        fresh.require(count)
         assert fresh.run(NEVER, budget) <= value, (seed, row)
         dived = fresh.dive(budget, math.inf, threading.Event())
         assert fresh.bound <= value, (seed, row)
