@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -92,7 +93,10 @@ class TestLimits:
             return int(search(batch, *given))
 
         snapshot = crowded(1, time_limit_s=limit)
-        monkeypatch.setattr(time, "monotonic", look)
+        # Of the modules that look at it, not of the process: other threads live by the real one.
+        clock = SimpleNamespace(monotonic=look, perf_counter=time.perf_counter)
+        for module in ("assemble", "configurations", "engine", "held_bound", "local_search", "mip", "pattern_bound"):
+            monkeypatch.setattr(f"gangfit.solver.{module}.time", clock)
         monkeypatch.setattr(engine.cp_model, "CpSolver", Solver)
         monkeypatch.setattr(Master, "solve", linear)
         monkeypatch.setattr(local_search, "kernel", lambda name: iterate)

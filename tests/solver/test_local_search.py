@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import time
+from types import SimpleNamespace
 
 import pytest
 from crowded_rounds import crowded, greedy_plan
@@ -92,7 +92,9 @@ class TestClock:
         problem = encode(crowded(2, time_limit_s=limit))
         search = LocalSearch(problem, greedy_plan(problem), 0)
         monkeypatch.setattr(local_search, "kernel", lambda name: slow)
-        monkeypatch.setattr(time, "monotonic", lambda: now[0])
+        clock = SimpleNamespace(monotonic=lambda: now[0])
+        for module in ("engine", "local_search"):
+            monkeypatch.setattr(f"gangfit.solver.{module}.time", clock)
         search.search(1, -1, 1 << 40, Budget(problem.snapshot.policy, now[0]))
         assert now[0] - 1000.0 <= limit + max(2 * local_search.SLICE, each)
         assert search.rounds == sum(done) >= limit / each - 1
