@@ -36,10 +36,15 @@ def agree(snapshot: Snapshot, seed: int) -> None:
 
 
 class TestExact:
-    @pytest.mark.parametrize("block", range(6))
+    @pytest.mark.parametrize("block", range(3))
     def test_solve_equals_brute_force(self, block: int) -> None:
         for seed in range(block * BLOCK, (block + 1) * BLOCK):
             agree(fragmented_round(seed), seed)
+
+    @pytest.mark.long
+    @pytest.mark.parametrize("block", range(40, 80))
+    def test_long(self, block: int) -> None:
+        self.test_solve_equals_brute_force(block)
 
 
 class TestSteps:

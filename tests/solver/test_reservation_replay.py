@@ -31,7 +31,7 @@ def at(snapshot: Snapshot, instant: int) -> Snapshot:
 class TestPromises:
     """Rounds of one tenant: nobody's share changes who is first."""
 
-    @pytest.mark.parametrize("block", range(4))
+    @pytest.mark.parametrize("block", range(2))
     def test_kept(self, block: int) -> None:
         seen = 0
         for seed in range(block * 40, block * 40 + 40):
@@ -51,7 +51,7 @@ class TestPromises:
             assert head in {p.gang for p in solve(at(second, instant)).placements}, seed
         assert seen >= 10
 
-    @pytest.mark.parametrize("block", range(3))
+    @pytest.mark.parametrize("block", range(2))
     def test_or_overtaken_by_right(self, block: int) -> None:
         """Tenants that contend: at its instant the head starts, or gangs go first whose turn comes before its own."""
         for seed in range(block * 40, block * 40 + 40):
