@@ -272,6 +272,7 @@ class _Job:
                 wanted=self.wanted,
                 candidates=len(self.candidates),
                 intact_before=before,
+                time_s=snapshot.time_s,
             )
         domains, answer = found
         closed = self._closed(answer.moved, domains)

@@ -170,7 +170,7 @@ class _Highs:
         if solver is None:
             return False
         # HiGHS has it, its type stubs do not.
-        _, known, ray = solver.getDualRay()  # type: ignore[attr-defined]
+        _, known, ray = solver.getDualRay()  # type: ignore[attr-defined]  # absent from the stubs
         return bool(known) and contradicts(form, np.array(ray))
 
     def run(self, form: Form, share: float = 1.0, gap: float = 0.0, start: FloatArray | None = None) -> _Found:

@@ -259,7 +259,7 @@ def settle(
         return Answer("no")
     known = None
     if start is not None:
-        slots.model.clear_hints()  # type: ignore[no-untyped-call]
+        slots.model.clear_hints()  # type: ignore[no-untyped-call]  # untyped in ortools 9.15
         slots.hint(start.assignment, start.victims)
         known = slots.value(start.victims)
     outcome = run_mip(slots.model, budget, SHARE if gap or not slots.model.has_objective() else TIER_SHARE, known, gap)

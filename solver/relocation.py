@@ -112,8 +112,8 @@ class MovingLoop(Loop):
                 self.preemption = replace(preemption, members_bound=0)
                 self._restart(witness.assignment)
                 return "greedy", True
-            self._cheapest([*self.admitted, gang], preemption, witness, [])
-            return "greedy", True
+            if self._cheapest([*self.admitted, gang], preemption, witness, []):
+                return "greedy", True
         return self._put(gang, cost.preemptors, cost.movers | {gang}, "with moves", more=True)
 
     def _with_victims(self, gang: int) -> tuple[Decision | None, bool]:

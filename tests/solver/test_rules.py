@@ -429,8 +429,9 @@ WITHOUT_VICTIMS = {"tenant_limit", "closed_upward", "reservation", "considered_o
 """Rules that the plain model takes from the order it admits gangs in, or from second columns of the round: they decide
 who is asked, not where he sits."""
 WITH_VICTIMS = {"victim_eligible", "victim_right", "victim_needed", "lost_progress"}
-WITH_MOVES = {"move_eligible", "move_right", "move_needed"}
 """Rules that the plain model doesn't have: it is for rounds in which nobody gives way. Brute force is their oracle."""
+WITH_MOVES = {"move_eligible", "move_right", "move_needed"}
+"""The same of rounds in which nobody moves."""
 
 
 def rule_functions(of: type) -> set[str]:
