@@ -38,6 +38,14 @@ class Tier(Frozen):
     """What closed the tier: a bound known before search, or search; null: still open."""
 
 
+def _over_roles(roles: dict[str, dict[str, int]]) -> dict[str, int]:
+    """Node → members, summed over roles."""
+    total: Counter[str] = Counter()
+    for nodes in roles.values():
+        total.update(nodes)
+    return dict(total)
+
+
 class Placement(Frozen):
     """Where one admitted gang starts."""
 
@@ -50,10 +58,7 @@ class Placement(Frozen):
 
     def nodes(self) -> dict[str, int]:
         """Node → members, over all roles."""
-        total: Counter[str] = Counter()
-        for nodes in self.roles.values():
-            total.update(nodes)
-        return dict(total)
+        return _over_roles(self.roles)
 
 
 class Reservation(Frozen):
@@ -163,10 +168,7 @@ class Move(Frozen):
 
     def nodes(self) -> dict[str, int]:
         """Node → members, over all roles."""
-        total: Counter[str] = Counter()
-        for nodes in self.roles.values():
-            total.update(nodes)
-        return dict(total)
+        return _over_roles(self.roles)
 
 
 class Transition(Frozen):

@@ -11,7 +11,8 @@ from dataclasses import replace
 import numpy as np
 from ortools.sat.python import cp_model
 
-from gangfit.models import NODE_LEVEL, Defragmentation, MovesPolicy, PreemptionPolicy, Snapshot, Tier
+from gangfit.models import NODE_LEVEL, Defragmentation, MovesPolicy, PreemptionPolicy, Snapshot
+from gangfit.solver.answer import cost_tier
 from gangfit.solver.arrays import BoolArray
 from gangfit.solver.assignment import Assignment
 from gangfit.solver.bundles import Bundle
@@ -281,17 +282,7 @@ class _Job:
         leaving = Preemption(moved=dict(answer.moved))
         waits = starts_after(problem, improvement.assignment, leaving.leaving)
         values = len(answer.moved), moved_members(problem, answer.moved)
-        tiers = tuple(
-            Tier(
-                name=name,
-                sense="min",
-                value=value,
-                bound=bound,
-                gap=(value - bound) / max(value, 1),
-                proof=None if bound < value else "search" if value else "bound",
-            )
-            for name, value, bound in zip(("moved", "moved_members"), values, bounds, strict=True)
-        )
+        tiers = tuple(map(cost_tier, ("moved", "moved_members"), values, bounds))
         return Defragmentation(
             status="optimal" if all(tier.proof for tier in tiers) else "feasible",
             level=level,
