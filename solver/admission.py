@@ -6,12 +6,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Literal
 
-from gangfit.solver.assignment import Assignment, Spread
+from gangfit.solver.assignment import Assignment
 from gangfit.solver.bounds import Headroom
+from gangfit.solver.candidates import Candidates
 from gangfit.solver.dominance import Dominance
 from gangfit.solver.engine import Budget
 from gangfit.solver.greedy.preemptor import victims_for
-from gangfit.solver.greedy.strategies import PLACES, Place, Site, place_at, place_one, site_of
+from gangfit.solver.greedy.strategies import PLACES, place_one
 from gangfit.solver.joint import candidates as reach
 from gangfit.solver.leximin import share_out, startable
 from gangfit.solver.oracle import (
@@ -68,23 +69,6 @@ class Admission:
         return {gang: spread for gang, spread in assignment.items() if gang != head}
 
 
-@dataclass
-class _Candidate:
-    """One greedy rule's plan, grown gang by gang. Rules whose plans are the same so far share assignment and space."""
-
-    place: Place
-    assignment: Assignment
-    space: Space
-
-    def share(self, other: _Candidate) -> None:
-        """Go on from another's plan."""
-        self.assignment, self.space = other.assignment, other.space
-
-    def add(self, gang: int, spread: Spread) -> None:
-        self.assignment[gang] = spread
-        self.space.take(gang, spread)
-
-
 def admit(problem: Problem, budget: Budget | None, progress: Callable[[str], None]) -> Admission:
     """Ask every gang in considered order whether it can start jointly with all admitted before it.
 
@@ -127,7 +111,7 @@ class Loop:
     steps: list[Step] = field(default_factory=list)
     late: list[int] = field(default_factory=list)
     decided: dict[int, Decision] = field(default_factory=dict)
-    candidates: dict[str, _Candidate] = field(init=False)
+    candidates: Candidates = field(init=False)
     alone: Alone = field(init=False)
     grounds: Grounds = field(init=False)
     refusals: Refusals = field(init=False)
@@ -149,8 +133,7 @@ class Loop:
     def __post_init__(self) -> None:
         self.grounds = Grounds(self.problem)
         self.refusals = Refusals(self.problem)
-        space, plan = Space(self.problem), Assignment()
-        self.candidates = {name: _Candidate(place, plan, space) for name, place in PLACES.items()}
+        self.candidates = Candidates(self.problem)
         self.headroom = Headroom(self.problem)
         self.alone = Alone(self.problem)
         self.dominance = Dominance(self.problem)
@@ -158,7 +141,7 @@ class Loop:
 
     def admission(self) -> Admission:
         """What was decided."""
-        plans = {name: candidate.assignment for name, candidate in self.candidates.items()}
+        plans = self.candidates.plans()
         late = frozenset(self.late)
         return Admission(plans, self.preemption, tuple(self.steps), self.decided, late, self.doubtful, self.reservation)
 
@@ -201,11 +184,11 @@ class Loop:
         self.reservation, answer = found
         self.progress(f"admission: {self.problem.gangs[gang].name!r}: promised for {self.reservation.start_s}")
         problem, moved = self.reservation.problem, answer.victims != self.preemption.victims
-        plans = {name: candidate.assignment for name, candidate in self.candidates.items()}
+        plans = self.candidates.plans()
         self.preemption.victims, self.preemption.cuts = answer.victims, []
         self._enter(problem, [*self.admitted, gang])
         self._resume(dict.fromkeys(plans, answer.assignment) if moved else plans)
-        if not moved and not self._joins(gang):
+        if not moved and not self.candidates.take(gang):
             self._resume(dict.fromkeys(plans, answer.assignment))
 
     def _later(self, problem: Problem, gang: int) -> tuple[Answer, Literal["bound", "search"]]:
@@ -219,7 +202,7 @@ class Loop:
         victims = self.preemption.victims
         reduced = problem.without(victims)
         place = next(iter(PLACES.values()))
-        for plan in {id(c.assignment): c.assignment for c in self.candidates.values()}.values():
+        for plan in self.candidates.distinct():
             spread = place_one(reduced, Space.after(reduced, plan), place, gang)
             if spread is not None:
                 return Answer("yes", {**plan, gang: spread}, victims), "bound"
@@ -246,7 +229,7 @@ class Loop:
     def _instead(self, head: Reservation) -> tuple[Decision, bool]:
         """The gang with the promise is asked whether it starts now; the promise ends if so."""
         self._refresh()
-        plans = {name: candidate.assignment for name, candidate in self.candidates.items()}
+        plans = self.candidates.plans()
         gangs = self.admitted
         self._enter(self.calendar.problem, [gang for gang in gangs if gang != head.gang])
         self._resume({name: {j: s for j, s in plan.items() if j != head.gang} for name, plan in plans.items()})
@@ -259,12 +242,8 @@ class Loop:
         return how, yes
 
     def _resume(self, plans: dict[str, Assignment]) -> None:
-        """Every candidate goes on from a plan of its own."""
-        reduced = self.problem.without(self.preemption.victims)
-        spaces = {id(plan): (dict(plan), Space.after(reduced, plan)) for plan in plans.values()}
-        for name, plan in plans.items():
-            candidate = self.candidates[name]
-            candidate.assignment, candidate.space = spaces[id(plan)]
+        """Every candidate goes on from a plan of its own, beside the victims at hand."""
+        self.candidates.resume(self.problem.without(self.preemption.victims), plans)
 
     def ask_again(self) -> None:
         """Victims may have left more room than their takers needed: the refused are asked again, in free space."""
@@ -339,62 +318,16 @@ class Loop:
 
     def _offers(self, gang: int) -> bool:
         """Whether a candidate has room; then every candidate takes the gang, by its own rule where it has room."""
-        return self._joins(gang) or self._around_head(gang)
-
-    def _joins(self, gang: int) -> bool:
-        """The same with everything where it is."""
-        groups: dict[int, list[_Candidate]] = {}
-        for candidate in self.candidates.values():
-            groups.setdefault(id(candidate.space), []).append(candidate)
-        sites = [site_of(self.problem, group[0].space, gang) for group in groups.values()]
-        if not any(sites):
-            return False
-        homeless = []
-        for site, group in zip(sites, groups.values(), strict=True):
-            if site is None:
-                homeless += group
-            else:
-                self._place(gang, site, group)
-        host = next(c for c in self.candidates.values() if gang in c.assignment)
-        for candidate in homeless:
-            candidate.share(host)
-        return True
+        return self.candidates.take(gang) or self._around_head(gang)
 
     def _around_head(self, gang: int) -> bool:
-        """The same with the promised nodes changed: a candidate places the gang first, then the head again."""
+        """The same with the promised nodes changed."""
         if self.reservation is None:
             return False
-        head, plans = self.reservation.gang, {}
-        for name, candidate in self.candidates.items():
-            space, place = candidate.space, candidate.place
-            space.take(head, candidate.assignment[head], -1)
-            spread = place_one(self.problem, space, place, gang)
-            if spread is not None:
-                space.take(gang, spread)
-                promised = place_one(self.problem, space, place, head)
-                if promised is not None:
-                    plans[name] = {**candidate.assignment, gang: spread, head: promised}
-                space.take(gang, spread, -1)
-            space.take(head, candidate.assignment[head])
-        if not plans:
-            return False
-        self._resume({name: plans.get(name, next(iter(plans.values()))) for name in self.candidates})
-        return True
-
-    def _place(self, gang: int, site: Site, group: list[_Candidate]) -> None:
-        """Candidates of one plan take the gang; where their rules differ, they go on with plans of their own."""
-        parts: dict[tuple[bytes, bytes], tuple[Spread, list[_Candidate]]] = {}
-        for candidate in group:
-            spread = place_at(site, candidate.place)
-            key = spread.nodes.tobytes(), spread.counts.tobytes()
-            parts.setdefault(key, (spread, []))[1].append(candidate)
-        for spread, (first, *rest) in list(parts.values())[1:]:
-            first.assignment, first.space = dict(first.assignment), first.space.copy()
-            first.add(gang, spread)
-            for candidate in rest:
-                candidate.share(first)
-        spread, (first, *_) = next(iter(parts.values()))
-        first.add(gang, spread)
+        plans = self.candidates.around(self.reservation.gang, gang)
+        if plans:
+            self._resume(plans)
+        return bool(plans)
 
     def _rights(self, gang: int | None = None) -> list[Right]:
         """The rights of the preemptors so far and of a gang that would join them."""
@@ -420,7 +353,7 @@ class Loop:
             return
         self.stale = False
         preemption = self.preemption
-        witness = Answer("yes", dict(next(iter(self.candidates.values())).assignment), preemption.victims)
+        witness = Answer("yes", dict(self.candidates.first()), preemption.victims)
         cheapest = cheapest_victims(
             self.problem, self.admitted, preemption.preemptors, witness, preemption.cuts, self.budget
         )
@@ -498,14 +431,14 @@ class Loop:
         Those before it stay, so they keep to C; those it adds are covered by its own right. And of victims by plain
         rights any who turn out needless may stay.
         """
-        for candidate in {id(one.assignment): one for one in self.candidates.values()}.values():
-            found = victims_for(self.problem, held, candidate.assignment, self.preemption.victims)
+        for plan in self.candidates.distinct():
+            found = victims_for(self.problem, held, plan, self.preemption.victims)
             if found is None:
                 continue
             spread, victims = found
             within = self.order.within_limit(gang, given_back(self.problem, victims))
             if within and lawful(self.problem, everyone, victims):
-                return Answer("yes", {**candidate.assignment, gang: spread}, victims)
+                return Answer("yes", {**plan, gang: spread}, victims)
         return None
 
     def _accept(self, gang: int, assignment: Assignment, victims: frozenset[int], headroom: Headroom) -> None:
@@ -544,7 +477,7 @@ class Loop:
         reclaims = reclaims and any(right.reclaim.any() for right in held)
         if not preemption.victims or not reclaims or self.budget is None or self.admitted[-1] in preemption.preemptors:
             return
-        assignment = next(iter(self.candidates.values())).assignment
+        assignment = self.candidates.first()
         answer = Answer("yes", dict(assignment), preemption.victims)
         cheapest = cheapest_victims(
             self.problem, self.admitted, preemption.preemptors, answer, preemption.cuts, self.budget, preemption
@@ -557,7 +490,4 @@ class Loop:
 
     def _restart(self, assignment: Assignment) -> None:
         """Every candidate goes on from a plan of the oracle."""
-        space = Space.after(self.problem.without(self.preemption.leaving), assignment)
-        assignment = dict(assignment)
-        for candidate in self.candidates.values():
-            candidate.assignment, candidate.space = assignment, space
+        self.candidates.restart(self.problem.without(self.preemption.leaving), assignment)

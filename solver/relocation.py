@@ -77,8 +77,7 @@ class MovingLoop(Loop):
     def settle(self) -> None:
         """The cheapest victims and moves for all that were admitted, within what is known to be enough."""
         if self.budget is not None and self.preemption.leaving:
-            plan = next(iter(self.candidates.values())).assignment
-            witness = Answer("yes", dict(plan), self.preemption.victims, self.preemption.moved)
+            witness = Answer("yes", dict(self.candidates.first()), self.preemption.victims, self.preemption.moved)
             self._cheapest(self.admitted, self.preemption, witness, [], self.preemption)
 
     def _in_free_space(self, gang: int) -> tuple[Decision, bool]:
@@ -136,10 +135,10 @@ class MovingLoop(Loop):
         return Alone(self.problem.without(reach)).fits(gang)
 
     def _moves_greedily(self, gang: int, held: list[Mover]) -> Answer | None:
-        for candidate in list(self.candidates.values())[:GREEDY]:
+        for plan in list(self.candidates.plans().values())[:GREEDY]:
             if self.budget is not None and self.budget.exhausted:
                 return None
-            found = move_greedily(self.problem, held[-1], candidate.assignment, self.preemption.leaving)
+            found = move_greedily(self.problem, held[-1], plan, self.preemption.leaving)
             if found is not None:
                 moved = {**self.preemption.moved, **dict.fromkeys(sorted(found.moved), gang)}
                 if within_bounds(self.problem, held, moved):
