@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import chain
+from itertools import chain, pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -69,6 +69,29 @@ class Tree:
             return 0, self.domains(0)
         first = self.first_child[level]
         return int(first[domain]), int(first[domain + 1])
+
+    @cached_property
+    def offset(self) -> IntArray:
+        """(L + 3,): where each level's domains start in one array of the cluster, all levels and the nodes; its end."""
+        counts = [0, 1, *(self.domains(level) for level in range(len(self.levels)))]
+        return np.cumsum(counts, dtype=np.int64)
+
+    @cached_property
+    def parts(self) -> list[tuple[int, int]]:
+        """Per level: the range of its domains in that array."""
+        offset = self.offset.tolist()
+        return list(pairwise(offset[1:]))
+
+    @cached_property
+    def flat(self) -> tuple[IntArray, IntArray, IntArray]:
+        """As kernels/place.py has them: `offset`, `starts` in one array, where each level's begin in it, (L + 1,)."""
+        lengths = [len(starts) for starts in self.starts]
+        return self.offset, np.concatenate(self.starts), np.cumsum([0, *lengths[:-1]], dtype=np.int64)
+
+    @cached_property
+    def all_nodes(self) -> BoolArray:
+        """(N,): true."""
+        return np.ones(self.domain.shape[1], dtype=np.bool_)
 
     @cached_property
     def first_child(self) -> tuple[IntArray, ...]:

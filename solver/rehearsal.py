@@ -9,10 +9,12 @@ from gangfit.solver.cuts import exact_sum
 from gangfit.solver.engine import Budget
 from gangfit.solver.gap_model import Reduced
 from gangfit.solver.greedy import STRATEGIES
+from gangfit.solver.greedy.strategies import PLACES, place_one
 from gangfit.solver.leaves import leaves
 from gangfit.solver.local_search import LocalSearch
 from gangfit.solver.pattern_bound import PatternBound
 from gangfit.solver.problem import Problem, encode
+from gangfit.solver.space import Space
 
 
 def made_up() -> Problem:
@@ -35,6 +37,14 @@ def rehearse() -> None:
     """Run every kernel on the made-up round."""
     problem = made_up()
     plan = STRATEGIES["rack_first"](problem)
+    for place in PLACES.values():
+        space = Space(problem)
+        space.compiled = True
+        for gang in plan:
+            spread = place_one(problem, space, place, gang)
+            if spread is None:
+                raise RuntimeError("a kernel found no room where there is some")
+            space.take(gang, spread)
     budget = Budget(problem.snapshot.policy.model_copy(update={"deterministic": True}))
     view = leaves(problem, sorted(plan), "distance")
     pattern = PatternBound(view)

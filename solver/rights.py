@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Container, Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -30,10 +30,12 @@ class Right:
         return self.own | self.reclaim
 
 
-def rights(problem: Problem, admitted: Sequence[int], preemptors: Container[int]) -> list[Right]:
+def rights(problem: Problem, admitted: Sequence[int], preemptors: Collection[int]) -> list[Right]:
     """The rights of the preemptors among the admitted gangs, which come in considered order."""
+    result: list[Right] = []
+    if not preemptors:
+        return result
     so_far = np.zeros_like(problem.tenants.use)
-    result = []
     counted = 0
     for last in [i for i, gang in enumerate(admitted) if gang in preemptors]:
         so_far += started(problem, admitted[counted : last + 1])

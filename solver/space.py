@@ -8,6 +8,7 @@ import numpy as np
 
 from gangfit.solver.arrays import BoolArray, IntArray
 from gangfit.solver.assignment import Assignment, Spread
+from gangfit.solver.kernels import at_hand, kernel
 from gangfit.solver.problem import Problem, Tree
 
 KEPT = 64
@@ -55,23 +56,43 @@ class Alone:
 class View:
     """What a space holds for gangs of one shape: members per node, each node capped, and their sums per domain."""
 
-    def __init__(self, tree: Tree, fits: IntArray) -> None:
-        self.fits = fits
-        """(N,)"""
-        self.sums: list[IntArray] = [*(tree.sums(level, fits) for level in range(tree.named)), fits]
+    def __init__(self, tree: Tree, whole: IntArray, cap: int, known: BoolArray | None) -> None:
+        self.whole = whole
+        """(N,): members per node, not capped."""
+        self.cap = cap
+        self.known = known
+        """(N,): nodes that the required level knows; None: all."""
+        self.room: IntArray = np.empty(int(tree.offset[-1]), dtype=np.int64)
+        """As in kernels/place.py: the cluster, the domains of every named level, the nodes."""
+        self.sums: list[IntArray] = [self.room[low:high] for low, high in tree.parts]
         """Per level (domains,), the node last."""
-        self.total = int(fits.sum())
-        """Members the whole cluster holds."""
+        self.fits = self.sums[-1]
+        """(N,)"""
+        np.minimum(whole, cap, out=self.fits)
+        if known is not None:
+            self.fits *= known
+        for level in range(tree.named):
+            np.add.reduceat(self.fits, tree.starts[level][:-1], out=self.sums[level])
+        self.room[0] = np.add.reduce(self.fits)
         self.seen = 0
         """How many takes of its space are worked in."""
 
-    def update(self, tree: Tree, nodes: IntArray, fits: IntArray) -> None:
+    @property
+    def total(self) -> int:
+        """Members the whole cluster holds."""
+        return int(self.room[0])
+
+    def update(self, tree: Tree, nodes: IntArray, whole: IntArray) -> None:
         """Work in the members that these nodes, all different, hold now."""
+        self.whole[nodes] = whole
+        fits = np.minimum(whole, self.cap)
+        if self.known is not None:
+            fits *= self.known[nodes]
         less = self.fits[nodes] - fits
         if not np.count_nonzero(less):
             return
         self.fits[nodes] = fits
-        self.total -= int(np.add.reduce(less))
+        self.room[0] -= np.add.reduce(less)
         for level in range(tree.named):
             np.subtract.at(self.sums[level], tree.domain[level][nodes], less)
 
@@ -84,10 +105,12 @@ class _Shape:
     """Resources asked."""
     request: IntArray
     """Amount of each."""
-    allowed: BoolArray | None
-    """(N,): nodes the rules leave; None: all."""
+    allowed: BoolArray
+    """(N,): nodes the rules leave."""
+    whole: IntArray
+    """(N,): members that each node holds while no gang is placed."""
     top: int
-    """Most members that one node holds while no gang is placed."""
+    """The most of them."""
 
     def fits(self, free: IntArray, nodes: IntArray) -> IntArray:
         """Members that the free amounts (N, R) of these nodes hold."""
@@ -95,9 +118,7 @@ class _Shape:
             fits: IntArray = free[nodes, self.asks[0]] // self.request[0]
         else:
             fits = (free[nodes[:, None], self.asks] // self.request).min(axis=1)
-        if self.allowed is not None:
-            fits *= self.allowed[nodes]
-        return fits
+        return fits * self.allowed[nodes]
 
 
 class Space:
@@ -107,6 +128,10 @@ class Space:
         self.problem = problem
         self.free: IntArray = problem.free.copy()
         """(N, R)"""
+        self.compiled = at_hand()
+        """Whether the kernels are used; numpy otherwise, to the same end."""
+        self.answer: IntArray = np.empty((2, len(self.free)), dtype=np.int64)
+        """Where the kernels put an answer: nodes and counts."""
         self._taken: list[IntArray] = []
         """Nodes of every take so far."""
         self._scratch = np.empty(len(self.free), dtype=np.int64)
@@ -123,10 +148,10 @@ class Space:
     def copy(self) -> Space:
         """An independent copy."""
         other = Space.__new__(Space)
-        other.problem, other.free = self.problem, self.free.copy()
+        other.problem, other.free, other.compiled = self.problem, self.free.copy(), self.compiled
         other._gangs, other._shapes = self._gangs, self._shapes
-        other._scratch, other._strict = self._scratch, self._strict
-        other._taken, other._views = [], {}
+        other.answer, other._scratch, other._strict = self.answer, self._scratch, self._strict
+        other._taken, other._views = list(self._taken), {}
         return other
 
     @classmethod
@@ -139,20 +164,19 @@ class Space:
 
     def fits(self, gang: int) -> IntArray:
         """(N,): members of the gang that each node holds now, capped by its size. Read only."""
-        return self._view(gang, self._gangs[gang][1], -1).fits
+        return self._view(gang, -1).fits
 
     def view(self, gang: int) -> View:
         """The view for a gang: capped by its size, with no room in domains that its required level doesn't know."""
-        _, members, required = self._gangs[gang]
-        return self._view(gang, members, required if required >= 0 and self._strict[required] else -1)
-
-    def uncapped(self, gang: int) -> IntArray:
-        """(N,): members of the gang that each node holds now, whatever its size. Read only."""
-        return self._view(gang, 2**62, -1).fits
+        required = self._gangs[gang][2]
+        return self._view(gang, required if required >= 0 and self._strict[required] else -1)
 
     def take(self, gang: int, spread: Spread, sign: int = 1) -> None:
         """Place a gang's members (sign −1: take them away again)."""
-        self.free[spread.nodes] -= sign * spread.counts[:, None] * self.problem.request[gang]
+        if self.compiled:
+            kernel("place", "take")(spread.nodes, sign * spread.counts, self.problem.request[gang], self.free)
+        else:
+            self.free[spread.nodes] -= sign * spread.counts[:, None] * self.problem.request[gang]
         self._taken.append(spread.nodes)
 
     def _shape(self, gang: int) -> _Shape:
@@ -161,45 +185,43 @@ class Space:
             problem = self.problem
             asks = np.flatnonzero(problem.request[gang])
             allowed = problem.eligible[problem.eligible_of[gang]].allowed
-            top = int(members_per_node(problem, problem.free, gang).max())
-            self._shapes[number] = _Shape(asks, problem.request[gang, asks], None if allowed.all() else allowed, top)
+            whole = members_per_node(problem, problem.free, gang)
+            self._shapes[number] = _Shape(asks, problem.request[gang, asks], allowed, whole, int(whole.max()))
         return self._shapes[number]
 
-    def _view(self, gang: int, cap: int, strict: int) -> View:
+    def _view(self, gang: int, strict: int) -> View:
         shape = self._shape(gang)
-        cap = min(cap, shape.top)
+        cap = min(self._gangs[gang][1], shape.top)
         key = self._gangs[gang][0], cap, strict
         view = self._views.pop(key, None)
         if view is None:
-            view = self._fresh(gang, cap, strict, shape)
+            known = self.problem.tree.known[strict] if strict >= 0 else None
+            view = View(self.problem.tree, shape.whole.copy(), cap, known)
             if len(self._views) >= KEPT:
                 del self._views[next(iter(self._views))]
-        elif view.seen < len(self._taken):
-            tree = self.problem.tree
-            nodes = self._taken[-1] if view.seen == len(self._taken) - 1 else self._union(view.seen)
-            fits = np.minimum(shape.fits(self.free, nodes), cap)
-            if strict >= 0:
-                fits *= tree.known[strict][nodes]
-            view.update(tree, nodes, fits)
-            view.seen = len(self._taken)
+        if view.seen < len(self._taken):
+            self._follow(view, shape)
         self._views[key] = view
         return view
 
-    def _union(self, seen: int) -> IntArray:
-        """Distinct nodes of all takes but the first `seen`."""
-        nodes = np.concatenate(self._taken[seen:])
+    def _follow(self, view: View, shape: _Shape) -> None:
+        """Work in what has been taken since the view was last asked for."""
+        tree, behind = self.problem.tree, len(self._taken) - view.seen
+        nodes = self._taken[-1] if behind == 1 else np.concatenate(self._taken[view.seen :])
+        view.seen = len(self._taken)
+        if self.compiled:
+            known = tree.all_nodes if view.known is None else view.known
+            asked = shape.asks, shape.request, shape.allowed, known, view.cap
+            kernel("place", "follow")(
+                nodes, self.free, *asked, tree.named, view.whole, view.room, tree.offset, tree.domain
+            )
+            return
+        if behind > 1:
+            nodes = self._distinct(nodes)
+        view.update(tree, nodes, shape.fits(self.free, nodes))
+
+    def _distinct(self, nodes: IntArray) -> IntArray:
         place = np.arange(len(nodes))
         self._scratch[nodes] = place
         last: IntArray = nodes[self._scratch[nodes] == place]
         return last
-
-    def _fresh(self, gang: int, cap: int, strict: int, shape: _Shape) -> View:
-        if cap < shape.top or strict >= 0:
-            fits = np.minimum(self.uncapped(gang), cap)
-        else:
-            fits = members_per_node(self.problem, self.free, gang)
-        if strict >= 0:
-            fits *= self.problem.tree.known[strict]
-        view = View(self.problem.tree, fits)
-        view.seen = len(self._taken)
-        return view

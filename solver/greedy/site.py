@@ -9,8 +9,9 @@ import numpy as np
 
 from gangfit.solver.arrays import IntArray
 from gangfit.solver.assignment import Assignment, Spread
+from gangfit.solver.kernels import kernel
 from gangfit.solver.problem import Problem, Tree
-from gangfit.solver.space import Space
+from gangfit.solver.space import Space, View
 
 Piece = tuple[IntArray, IntArray]
 """Nodes and the members on each, in any order; no node is in two pieces."""
@@ -26,10 +27,18 @@ class Site:
     members: int
     required: int
     """Required level, −1 for none."""
-    fits: IntArray
-    """(N,): members that each node holds, at most all."""
-    sums: Sequence[IntArray]
-    """Per level (domains,): members that each domain holds, the node last."""
+    view: View
+    """What the space holds for it."""
+
+    @property
+    def fits(self) -> IntArray:
+        """(N,): members that each node holds, at most all."""
+        return self.view.fits
+
+    @property
+    def sums(self) -> Sequence[IntArray]:
+        """Per level (domains,): members that each domain holds, the node last."""
+        return self.view.sums
 
     @property
     def tree(self) -> Tree:
@@ -37,8 +46,14 @@ class Site:
         return self.problem.tree
 
 
-Place = Callable[[Site], list[Piece]]
-"""A placement rule: where the members go."""
+@dataclass(frozen=True)
+class Place:
+    """A placement rule: where the members go."""
+
+    pieces: Callable[[Site], list[Piece]]
+    """The rule, in numpy."""
+    number: int
+    """The same in kernels/place.py."""
 
 
 def place_all(problem: Problem, place: Place) -> Assignment:
@@ -83,12 +98,21 @@ def site_of(problem: Problem, space: Space, gang: int) -> Site | None:
     required = int(problem.required[gang])
     if required >= 0 and np.maximum.reduce(view.sums[required]) < members:
         return None
-    return Site(problem, space, gang, members, required, view.fits, view.sums)
+    return Site(problem, space, gang, members, required, view)
 
 
 def place_at(site: Site, place: Place) -> Spread:
     """Where a placement rule puts the gang; the space is left as it is."""
-    return _spread(place(site))
+    if not site.space.compiled:
+        return _spread(place.pieces(site))
+    tree, view = site.tree, site.view
+    nodes, counts = answer = site.space.answer
+    topology = tree.named, view.room, *tree.flat, tree.domain
+    placed = kernel("place")(
+        place.number, site.members, site.required, *topology, view.whole, site.problem.intact, nodes, counts
+    )
+    found = answer[:, :placed].copy()
+    return Spread(found[0], found[1])
 
 
 def _spread(pieces: list[Piece]) -> Spread:

@@ -41,17 +41,17 @@ __all__ = [
 
 def rack_first(problem: Problem) -> Assignment:
     """First rack (domain of the finest named level) that holds the whole gang, else racks by room, descending."""
-    return place_all(problem, _rack_first)
+    return place_all(problem, PLACES["rack_first"])
 
 
 def bottom_up(problem: Problem) -> Assignment:
     """Lowest level with a domain that holds the whole gang, best fit there, fewest children inside."""
-    return place_all(problem, _bottom_up)
+    return place_all(problem, PLACES["bottom_up"])
 
 
 def lexicographic(problem: Problem) -> Assignment:
     """Fewest domains of the coarsest level, then of the next, down to nodes; best fit among equals."""
-    return place_all(problem, _lexicographic)
+    return place_all(problem, PLACES["lexicographic"])
 
 
 def best_fit(problem: Problem) -> Assignment:
@@ -60,7 +60,7 @@ def best_fit(problem: Problem) -> Assignment:
     Smallest is the one with room for the fewest members: a spine with room for exactly the gang before a rack with
     room for more. Of equal ones the finest; of nodes the one with least room for further members.
     """
-    return place_all(problem, _best_fit)
+    return place_all(problem, PLACES["best_fit"])
 
 
 def lowest_switch(problem: Problem) -> Assignment:
@@ -70,7 +70,7 @@ def lowest_switch(problem: Problem) -> Assignment:
     nodes is taken. Inside, the leaf with fewest free nodes that holds the rest comes next; while there is none, the one
     with most free nodes. Within a leaf nodes are filled in order.
     """
-    return place_all(problem, by_switches)
+    return place_all(problem, PLACES["lowest_switch"])
 
 
 def _rack_first(site: Site) -> list[Piece]:
@@ -119,7 +119,7 @@ def _lexicographic(site: Site) -> list[Piece]:
 def _best_fit(site: Site) -> list[Piece]:
     tree, members = site.tree, site.members
     if np.maximum.reduce(site.fits) >= members:
-        room = np.where(site.fits >= members, site.space.uncapped(site.gang), NEVER)
+        room = np.where(site.fits >= members, site.view.whole, NEVER)
         return [one_node(int(room.argmin()), members)]
     found = (-1, 0)
     least = NEVER
@@ -138,10 +138,10 @@ def _smallest(room: IntArray, members: int) -> int:
 
 
 PLACES: dict[str, Place] = {
-    "best_fit": _best_fit,
-    "lexicographic": _lexicographic,
-    "bottom_up": _bottom_up,
-    "lowest_switch": by_switches,
-    "rack_first": _rack_first,
+    "best_fit": Place(_best_fit, 0),
+    "lexicographic": Place(_lexicographic, 1),
+    "bottom_up": Place(_bottom_up, 2),
+    "lowest_switch": Place(by_switches, 3),
+    "rack_first": Place(_rack_first, 4),
 }
 """Name → placement rule of one gang; where plans tie, the first named wins: those that fit tightest."""

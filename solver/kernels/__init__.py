@@ -14,7 +14,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-NAMES = ("min_plus", "outside", "balanced", "spine_fill", "ruin_recreate")
+NAMES = ("place", "min_plus", "outside", "balanced", "spine_fill", "ruin_recreate")
 """Modules of this package; the entry point of each has the module's name."""
 
 
@@ -38,6 +38,14 @@ def ready(seconds: float) -> bool:
     return os.environ.get("NUMBA_DISABLE_JIT") == "1" or all(
         any(any(place.rglob(f"{module}.{module}-*.nbi")) for place in places) for module in NAMES
     )
+
+
+def at_hand() -> bool:
+    """Whether kernels are in use in this process, so that one more costs no more than its own work.
+
+    What numpy does as well waits for that: a single small round is done before numba is loaded.
+    """
+    return kernel.cache_info().currsize > 0
 
 
 @cache

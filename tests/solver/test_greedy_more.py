@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import random
+
 import numpy as np
+import pytest
 from hand_made import gang, node, plan, racks, snapshot
-from hypothesis import given, settings
+from hypothesis import event, given, settings
 from hypothesis import strategies as st
 from random_rounds import random_round
 
@@ -13,7 +16,8 @@ from gangfit.solver import check
 from gangfit.solver.greedy import STRATEGIES
 from gangfit.solver.greedy.descent import fewest, tightest
 from gangfit.solver.greedy.site import Site
-from gangfit.solver.problem import encode
+from gangfit.solver.greedy.strategies import PLACES, place_one
+from gangfit.solver.problem import Problem, encode
 from gangfit.solver.space import Space
 
 
@@ -120,17 +124,88 @@ def test_tightest_is_what_counting_every_domain_gives(racks_of: list[list[int]],
     rooms = view.sums[0]
     holding = [d for d in range(len(rooms)) if rooms[d] >= members]
     if holding:
-        site = Site(problem, space, 0, members, -1, view.fits, view.sums)
+        site = Site(problem, space, 0, members, -1, view)
         starts = problem.tree.starts[0]
         by_hand = min(holding, key=lambda d: (fewest(view.fits[starts[d] : starts[d + 1]], members), int(rooms[d]), d))
         assert tightest(site, 0, 0, rooms, members) == by_hand
 
 
+ROUNDS = st.builds(random_round, st.integers(0, 10**9), nodes=st.just(24), gangs=st.just(8), members=st.just(8))
+
+
+class TestCompiled:
+    """The kernels are the rules in numpy, number for number."""
+
+    @staticmethod
+    def both(problem: Problem) -> tuple[Space, Space]:
+        in_numpy, compiled = Space(problem), Space(problem)
+        in_numpy.compiled, compiled.compiled = False, True
+        return in_numpy, compiled
+
+    @pytest.mark.parametrize("name", PLACES)
+    @settings(max_examples=150, deadline=None)
+    @given(round=ROUNDS)
+    def test_places_are_the_same(self, name: str, round: Snapshot) -> None:
+        problem = encode(round)
+        in_numpy, compiled = self.both(problem)
+        placed = 0
+        for j in range(len(problem.gangs)):
+            known, found = (place_one(problem, space, PLACES[name], j) for space in (in_numpy, compiled))
+            if known is None:
+                assert found is None
+                continue
+            assert found is not None
+            placed += 1
+            assert found.nodes.tolist() == known.nodes.tolist()
+            assert found.counts.tolist() == known.counts.tolist()
+            for space in (in_numpy, compiled):
+                space.take(j, known)
+        assert np.array_equal(in_numpy.free, compiled.free)
+        event(f"{placed} placed")
+
+    @settings(max_examples=150, deadline=None)
+    @given(sizes=st.lists(st.integers(1, 60), min_size=1, max_size=6), seed=st.integers(0, 10**6))
+    def test_places_of_gangs_over_many_domains_are_the_same(self, sizes: list[int], seed: int) -> None:
+        """Three levels, holes of every size, gangs larger than spines."""
+        rng = random.Random(seed)
+        nodes = [
+            node(
+                f"n{i:02d}",
+                f"z{i // 24}",
+                f"s{i // 8}",
+                f"r{i // rng.choice((2, 4))}",
+                used={"gpus": rng.randint(0, 8)},
+            )
+            for i in range(48)
+        ]
+        pending = [gang(f"g{j}", size, rng.choice((1, 1, 2, 3))) for j, size in enumerate(sizes)]
+        problem = encode(snapshot(nodes, pending, levels="zone spine rack"))
+        for place in PLACES.values():
+            for j in range(len(problem.gangs)):
+                known, found = (place_one(problem, space, place, j) for space in self.both(problem))
+                assert (known is None) == (found is None)
+                if known is not None and found is not None:
+                    assert dict(zip(known.nodes.tolist(), known.counts.tolist(), strict=True)) == dict(
+                        zip(found.nodes.tolist(), found.counts.tolist(), strict=True)
+                    )
+
+    @settings(max_examples=100, deadline=None)
+    @given(round=ROUNDS)
+    def test_views_are_the_same(self, round: Snapshot) -> None:
+        problem = encode(round)
+        spaces = self.both(problem)
+        for j, spread in STRATEGIES["best_fit"](problem).items():
+            for space in spaces:
+                space.take(j, spread)
+            for k in range(j % 2, len(problem.gangs), 2):  # the others catch up over several takes
+                one, other = (space.view(k) for space in spaces)
+                assert np.array_equal(one.room, other.room)
+                assert np.array_equal(one.whole, other.whole)
+
+
 class TestViews:
     @settings(max_examples=100, deadline=None)
-    @given(
-        round=st.builds(random_round, st.integers(0, 10**9), nodes=st.just(24), gangs=st.just(8), members=st.just(8))
-    )
+    @given(round=ROUNDS)
     def test_sums_follow_what_is_taken(self, round: Snapshot) -> None:
         problem = encode(round)
         space = Space(problem)
