@@ -28,7 +28,7 @@ from gangfit.solver.oracle import (
 from gangfit.solver.problem import Problem
 from gangfit.solver.refusals import Grounds, Refusals
 from gangfit.solver.reservation import Calendar, Reservation, earliest
-from gangfit.solver.rights import Right, attainable, given_back, rights
+from gangfit.solver.rights import Right, attainable, given_back, may_take, rights
 from gangfit.solver.scales import Patterns
 from gangfit.solver.space import Alone, Space
 from gangfit.solver.tenants import Order, Step
@@ -364,6 +364,8 @@ class Loop:
 
     def _entitled(self, gang: int) -> tuple[Right, Headroom] | None:
         """The gang's right and the counts with everyone gone who may be taken; None: no right, or no room even then."""
+        if not may_take(self.problem, gang):
+            return None
         held = self._rights(gang)
         held[-1] = attainable(self.problem, held, self.preemption.broken) if not self.stale else held[-1]
         if not held[-1].any.any():

@@ -2,112 +2,150 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from gangfit.solver.assignment import Assignment, Spread
-from gangfit.solver.greedy.strategies import PLACES, Place, Site, place_at, place_one, site_of
+from gangfit.solver.greedy.strategies import PLACES, place_at, place_one, site_of
 from gangfit.solver.problem import Problem
 from gangfit.solver.space import Space
 
+ROW = 64
+"""Most equal gangs that are placed at once."""
+
 
 @dataclass
-class _Candidate:
-    """One rule's plan. Rules whose plans are the same so far share assignment and space."""
+class _Group:
+    """Rules whose plans are the same so far."""
 
-    place: Place
+    rules: list[str]
     assignment: Assignment
     space: Space
+    """What the assignment leaves, and the gangs ahead."""
+    ahead: deque[Spread] = field(default_factory=deque)
+    """Where all these rules put the next gangs of the type that came last."""
 
-    def share(self, other: _Candidate) -> None:
-        """Go on from another's plan."""
-        self.assignment, self.space = other.assignment, other.space
-
-    def add(self, gang: int, spread: Spread) -> None:
-        self.assignment[gang] = spread
-        self.space.take(gang, spread)
+    def drop(self, gang: int) -> None:
+        """Gangs of another type come next than this one's."""
+        while self.ahead:
+            self.space.take(gang, self.ahead.pop(), -1)
 
 
 class Candidates:
-    """Greedy rule → a plan that places every gang given so far, by that rule as far as it got."""
+    """Greedy rule → a plan that places every gang given so far, by that rule as far as it got.
+
+    Gangs of one type that come in a row are placed ahead, 2, 4, 8, … at once.
+    """
 
     def __init__(self, problem: Problem) -> None:
-        space, plan = Space(problem), Assignment()
-        self._all = {name: _Candidate(place, plan, space) for name, place in PLACES.items()}
+        self._groups = [_Group(list(PLACES), {}, Space(problem))]
+        kinds = problem.shape_of.tolist(), problem.members.tolist(), problem.required.tolist()
+        self._types = list(zip(*kinds, strict=True))
+        self._last = -1
+        """The gang asked about last."""
+        self._row = 0
+        """How many of its type came in a row."""
 
     def plans(self) -> dict[str, Assignment]:
         """Rule → its plan; equal ones may be one object."""
-        return {name: candidate.assignment for name, candidate in self._all.items()}
+        by_rule = {rule: group.assignment for group in self._groups for rule in group.rules}
+        return {rule: by_rule[rule] for rule in PLACES}
 
     def first(self) -> Assignment:
         """One of the plans."""
-        return next(iter(self._all.values())).assignment
+        return self.plans()[next(iter(PLACES))]
 
     def distinct(self) -> list[Assignment]:
         """The plans, each once."""
-        return list({id(one.assignment): one.assignment for one in self._all.values()}.values())
+        return list({id(plan): plan for plan in self.plans().values()}.values())
 
     def take(self, gang: int) -> bool:
         """Whether a plan has room; then every plan takes the gang, by its own rule where it has room.
 
         A rule whose plan has no room goes on from a plan that has.
         """
-        groups: dict[int, list[_Candidate]] = {}
-        for candidate in self._all.values():
-            groups.setdefault(id(candidate.space), []).append(candidate)
-        sites = [site_of(group[0].space.problem, group[0].space, gang) for group in groups.values()]
-        if not any(sites):
+        if self._last < 0 or self._types[gang] != self._types[self._last]:
+            self._drop()
+        self._last = gang
+        self._row += 1
+        grown: list[_Group] = []
+        homeless: list[str] = []
+        for group in self._groups:
+            parts = self._place(gang, group)
+            grown += parts
+            if not parts:
+                homeless += group.rules
+        if not grown:
             return False
-        homeless = []
-        for site, group in zip(sites, groups.values(), strict=True):
-            if site is None:
-                homeless += group
-            else:
-                _place(gang, site, group)
-        host = next(c for c in self._all.values() if gang in c.assignment)
-        for candidate in homeless:
-            candidate.share(host)
+        host = min(grown, key=lambda group: min(PLACES[rule].number for rule in group.rules))
+        host.rules += homeless
+        self._groups = grown
         return True
 
     def around(self, head: int, gang: int) -> dict[str, Assignment]:
         """Plans with the gang placed first and the head, which has a place in all of them, again; empty if none."""
+        self._drop()
         plans = {}
-        for name, candidate in self._all.items():
-            space, place = candidate.space, candidate.place
-            space.take(head, candidate.assignment[head], -1)
-            spread = place_one(space.problem, space, place, gang)
-            if spread is not None:
-                space.take(gang, spread)
-                promised = place_one(space.problem, space, place, head)
-                if promised is not None:
-                    plans[name] = {**candidate.assignment, gang: spread, head: promised}
-                space.take(gang, spread, -1)
-            space.take(head, candidate.assignment[head])
-        return {name: plans.get(name, next(iter(plans.values()))) for name in self._all} if plans else {}
+        for group in self._groups:
+            space = group.space
+            space.take(head, group.assignment[head], -1)
+            for rule in group.rules:
+                spread = place_one(space.problem, space, PLACES[rule], gang)
+                if spread is not None:
+                    space.take(gang, spread)
+                    promised = place_one(space.problem, space, PLACES[rule], head)
+                    if promised is not None:
+                        plans[rule] = {**group.assignment, gang: spread, head: promised}
+                    space.take(gang, spread, -1)
+            space.take(head, group.assignment[head])
+        if not plans:
+            return {}
+        fallback = next(plans[rule] for rule in PLACES if rule in plans)
+        return {rule: plans.get(rule, fallback) for rule in PLACES}
 
     def resume(self, problem: Problem, plans: Mapping[str, Assignment]) -> None:
         """Every rule goes on from a plan of its own, in another round."""
-        spaces = {id(plan): (dict(plan), Space.after(problem, plan)) for plan in plans.values()}
-        for name, plan in plans.items():
-            candidate = self._all[name]
-            candidate.assignment, candidate.space = spaces[id(plan)]
+        rules: dict[int, list[str]] = {}
+        for rule, plan in plans.items():
+            rules.setdefault(id(plan), []).append(rule)
+        given = {id(plan): plan for plan in plans.values()}
+        self._groups = [_Group(rules[number], dict(plan), Space.after(problem, plan)) for number, plan in given.items()]
+        self._last, self._row = -1, 0
 
     def restart(self, problem: Problem, assignment: Assignment) -> None:
         """Every rule goes on from one plan, in another round."""
-        self.resume(problem, dict.fromkeys(self._all, assignment))
+        self.resume(problem, dict.fromkeys(PLACES, assignment))
 
+    def _drop(self) -> None:
+        """What was placed ahead is given back."""
+        if self._last >= 0:
+            for group in self._groups:
+                group.drop(self._last)
+        self._last, self._row = -1, 0
 
-def _place(gang: int, site: Site, group: list[_Candidate]) -> None:
-    """Candidates of one plan take the gang; where their rules differ, they go on with plans of their own."""
-    parts: dict[tuple[bytes, bytes], tuple[Spread, list[_Candidate]]] = {}
-    for candidate in group:
-        spread = place_at(site, candidate.place)
-        key = spread.nodes.tobytes(), spread.counts.tobytes()
-        parts.setdefault(key, (spread, []))[1].append(candidate)
-    for spread, (first, *rest) in list(parts.values())[1:]:
-        first.assignment, first.space = dict(first.assignment), first.space.copy()
-        first.add(gang, spread)
-        for candidate in rest:
-            candidate.share(first)
-    spread, (first, *_) = next(iter(parts.values()))
-    first.add(gang, spread)
+    def _place(self, gang: int, group: _Group) -> list[_Group]:
+        """The group with the gang, in parts where its rules differ; empty if it has no room."""
+        if not group.ahead and self._row > 1:
+            numbers = [PLACES[rule].number for rule in group.rules]
+            group.ahead.extend(group.space.row(numbers, gang, min(1 << self._row, ROW)))
+        if group.ahead:
+            group.assignment[gang] = group.ahead.popleft()
+            return [group]
+        site = site_of(group.space.problem, group.space, gang)
+        if site is None:
+            return []
+        parts: dict[tuple[bytes, bytes], tuple[Spread, list[str]]] = {}
+        for rule in group.rules:
+            spread = place_at(site, PLACES[rule])
+            key = spread.nodes.tobytes(), spread.counts.tobytes()
+            parts.setdefault(key, (spread, []))[1].append(rule)
+        grown = [group]
+        for spread, rules in list(parts.values())[1:]:
+            part = _Group(rules, {**group.assignment, gang: spread}, group.space.copy())
+            part.space.take(gang, spread)
+            grown.append(part)
+        spread, group.rules = next(iter(parts.values()))
+        group.assignment[gang] = spread
+        group.space.take(gang, spread)
+        return grown

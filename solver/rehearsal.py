@@ -45,6 +45,7 @@ def rehearse() -> None:
             if spread is None:
                 raise RuntimeError("a kernel found no room where there is some")
             space.take(gang, spread)
+        Space(problem).row([place.number], 0, 1)
     budget = Budget(problem.snapshot.policy.model_copy(update={"deterministic": True}))
     view = leaves(problem, sorted(plan), "distance")
     pattern = PatternBound(view)

@@ -48,6 +48,13 @@ def rights(problem: Problem, admitted: Sequence[int], preemptors: Collection[int
     return result
 
 
+def may_take(problem: Problem, gang: int) -> bool:
+    """Whether the gang could have a right over anyone at all: a quick look before `rights`."""
+    policy = problem.snapshot.policy.preemption
+    allowed = policy.within != "never" or policy.across != "never"
+    return allowed and bool(problem.may_preempt[gang]) and len(problem.victims.gangs) > 0
+
+
 def _right(problem: Problem, gang: int, so_far: IntArray) -> Right:
     victims, tenants = problem.victims, problem.tenants
     policy = problem.snapshot.policy.preemption

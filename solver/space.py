@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
@@ -13,6 +15,8 @@ from gangfit.solver.problem import Problem, Tree
 
 KEPT = 64
 """Most views that a space keeps."""
+ROW = 1 << 16
+"""Most members that are placed at once."""
 
 
 def members_per_node(problem: Problem, free: IntArray, gang: int, *, ignoring: str = "") -> IntArray:
@@ -179,6 +183,49 @@ class Space:
             self.free[spread.nodes] -= sign * spread.counts[:, None] * self.problem.request[gang]
         self._taken.append(spread.nodes)
 
+    def row(self, rules: Sequence[int], gang: int, copies: int) -> list[Spread]:
+        """Place and take up to so many gangs equal to this one, in a row, where greedy rules of these numbers agree.
+
+        Empty without kernels, and where the first has no room or the rules differ about it.
+        """
+        if not self.compiled:
+            return []
+        tree, view, shape = self.problem.tree, self.view(gang), self._shape(gang)
+        _, members, required = self._gangs[gang]
+        most = min(members, len(self.free))
+        copies = max(1, min(copies, ROW // most))
+        nodes, counts = np.empty((2, copies * most), dtype=np.int64)
+        ends = np.empty(copies, dtype=np.int64)
+        placed = kernel("place", "row")(
+            np.array(rules, dtype=np.int64),
+            copies,
+            members,
+            required,
+            self.problem.request[gang],
+            self.free,
+            *self._asked(view, shape),
+            view.whole,
+            view.room,
+            *tree.flat,
+            tree.domain,
+            self.problem.intact,
+            nodes,
+            counts,
+            ends,
+        )
+        if not placed:
+            return []
+        limits = [0, *ends[:placed].tolist()]
+        self._taken.append(nodes[: limits[-1]])
+        view.seen = len(self._taken)
+        return [Spread(nodes[low:high], counts[low:high]) for low, high in pairwise(limits)]
+
+    def _asked(self, view: View, shape: _Shape) -> tuple[IntArray, IntArray, BoolArray, BoolArray, int, int]:
+        """A shape and a view of it as the kernels want them, up to the number of named levels."""
+        tree = self.problem.tree
+        known = tree.all_nodes if view.known is None else view.known
+        return shape.asks, shape.request, shape.allowed, known, view.cap, tree.named
+
     def _shape(self, gang: int) -> _Shape:
         number = self._gangs[gang][0]
         if number not in self._shapes:
@@ -210,11 +257,8 @@ class Space:
         nodes = self._taken[-1] if behind == 1 else np.concatenate(self._taken[view.seen :])
         view.seen = len(self._taken)
         if self.compiled:
-            known = tree.all_nodes if view.known is None else view.known
-            asked = shape.asks, shape.request, shape.allowed, known, view.cap
-            kernel("place", "follow")(
-                nodes, self.free, *asked, tree.named, view.whole, view.room, tree.offset, tree.domain
-            )
+            asked = self._asked(view, shape)
+            kernel("place", "follow")(nodes, self.free, *asked, view.whole, view.room, tree.offset, tree.domain)
             return
         if behind > 1:
             nodes = self._distinct(nodes)

@@ -355,3 +355,44 @@ def place(rule, members, required, named, room, offset, starts, first, domain, w
         nodes[:k] = nodes[:k][order]
         counts[:k] = counts[:k][order]
     return k
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _has_room(members, required, room, offset):
+    if room[0] < members:
+        return False
+    return required < 0 or room[offset[required + 1] : offset[required + 2]].max() >= members
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def row(
+    rules, copies, members, required, needs, free, asks, request, allowed, known, cap, named, whole, room, offset,
+    starts, first, domain, intact, nodes, counts, ends,
+):  # fmt: skip
+    """Place equal gangs one after the other while there is room and all rules agree; returns how many.
+
+    needs (R,): a member's request, asks and request its positive entries. Gang i has nodes and counts
+    ends[i − 1] … ends[i] − 1 of the answer, which has room for copies × min(members, N). free, whole and room follow.
+    """
+    others = np.empty(len(intact), dtype=np.int64)
+    held_there = np.empty(len(intact), dtype=np.int64)
+    end = 0
+    for i in range(copies):
+        if not _has_room(members, required, room, offset):
+            return i
+        mine, held = nodes[end:], counts[end:]
+        k = place(rules[0], members, required, named, room, offset, starts, first, domain, whole, intact, mine, held)
+        for rule in rules[1:]:
+            more = place(
+                rule, members, required, named, room, offset, starts, first, domain, whole, intact, others, held_there
+            )
+            if more != k:
+                return i
+            for x in range(k):
+                if others[x] != mine[x] or held_there[x] != held[x]:
+                    return i
+        take(mine[:k], held[:k], needs, free)
+        follow(mine[:k], free, asks, request, allowed, known, cap, named, whole, room, offset, domain)
+        end += k
+        ends[i] = end
+    return copies
