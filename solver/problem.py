@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain, pairwise
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -230,30 +231,34 @@ def encode(snapshot: Snapshot) -> Problem:
     entries = snapshot.nodes
     path_of, paths = _paths(entries)
     names, entry = _sorted_nodes(snapshot, path_of, paths)
-    index = {name: n for n, name in enumerate(names)}
+    index = dict(zip(names, range(len(names)), strict=True))
     tree = _tree(snapshot, paths, path_of[entry])
     running = _running(snapshot, index)
     pending = sorted(snapshot.pending, key=lambda gang: (-gang.priority, gang.submitted_s, gang.name))
     resources = _resources(snapshot)
-    free, held, warnings = _free(snapshot, names, running, entry, resources)
-    tenants = encode_tenants(snapshot, resources, _capacity(snapshot, np.bincount(entry), resources))
-    victims = encode_victims(snapshot, tenants, resources, index, tree.domain)
+    limits, used = _amounts(entries, resources), _amounts([node.used for node in entries], resources)
+    asks = _amounts([gang.request for gang in snapshot.running], resources)
+    stays = np.array([gang.phase != "terminating" for gang in snapshot.running], dtype=np.bool_)
+    asks[~stays] = 0
+    free, held, warnings = _free(limits, used, asks, names, running, entry, resources)
+    tenants = encode_tenants(snapshot, resources, _capacity(entries, np.bincount(entry), limits, used), asks)
+    victims = encode_victims(snapshot, tenants, asks, (running.gang, running.node, running.count), tree.domain)
     movable = np.array([move_eligible(snapshot, gang) for gang in victims.gangs], dtype=np.bool_)
     gangs: list[Gang] = [*pending, *(gang for gang, may in zip(victims.gangs, movable.tolist(), strict=True) if may)]
-    stays = np.array([gang.phase != "terminating" for gang in snapshot.running], dtype=np.bool_)
     tenant = {name: t for t, name in enumerate(tenants.names)}
     settled = snapshot.time_s - snapshot.policy.preemption.settle_s
     hosting = np.zeros(len(names), dtype=np.bool_)
     hosting[running.node] = True
-    request = _requests(gangs, resources)
-    gpus = np.array([node.gpus for node in entries], dtype=np.int64)[entry]
+    request = _amounts([gang.request for gang in gangs], resources)
+    gpus = limits[entry, 0]
     ready = eligibility.node_state(entries)[entry]
     gpu_node = ready & (gpus > 0)
     intact = gpu_node & (free[:, 0] == gpus) & ~hosting
     levels = {name: level for level, name in enumerate(tree.levels)}
     eligible, eligible_of = _eligible(snapshot, gangs, entry, ready)
-    shapes: dict[tuple[bytes, int], int] = {}
-    shape_of = [shapes.setdefault((request[j].tobytes(), int(eligible_of[j])), len(shapes)) for j in range(len(gangs))]
+    shapes: dict[tuple[tuple[int, ...], int], int] = {}
+    alike = zip(map(tuple, request.tolist()), eligible_of.tolist(), strict=True)
+    shape_of = [shapes.setdefault(shape, len(shapes)) for shape in alike]
     return Problem(
         snapshot=snapshot,
         tree=tree,
@@ -306,9 +311,15 @@ class _Running:
 
 def _paths(entries: Sequence[Node]) -> tuple[IntArray, list[Path]]:
     """Per entry the index of its path, and the distinct paths in the order of their domains: names, then null."""
-    paths = sorted({node.path for node in entries}, key=lambda path: [(part is None, part or "") for part in path])
-    number = {path: i for i, path in enumerate(paths)}
-    return np.array([number[node.path] for node in entries], dtype=np.int64), paths
+    found: dict[Path, int] = {}
+    first = np.array([found.setdefault(node.path, len(found)) for node in entries], dtype=np.int64)
+    if any(None in path for path in found):
+        paths = sorted(found, key=lambda path: [(part is None, part or "") for part in path])
+    else:
+        paths = sorted(found)
+    number = np.empty(len(paths), dtype=np.int64)
+    number[[found[path] for path in paths]] = np.arange(len(paths))
+    return number[first], paths
 
 
 def _sorted_nodes(snapshot: Snapshot, path_of: IntArray, paths: list[Path]) -> tuple[list[str], IntArray]:
@@ -350,55 +361,54 @@ def _tree(snapshot: Snapshot, paths: list[Path], path: IntArray) -> Tree:
 
 
 _BASE = ("gpus", "cpu_milli", "memory_mib")
+_BASE_OF = attrgetter(*_BASE)
 
 
 def _resources(snapshot: Snapshot) -> tuple[str, ...]:
-    named = {name for gang in (*snapshot.running, *snapshot.pending) for name in gang.request.resources}
+    asked = (gang.request.resources for gang in (*snapshot.running, *snapshot.pending))
+    named = {name for resources in asked if resources for name in resources}
     return _BASE + tuple(sorted(f"resources.{name}" for name in named))
 
 
-def _column(sources: Sequence[Request | Used | Node], resource: str) -> IntArray:
-    """Amount of one resource per source; `UNLIMITED` for a node that sets no limit."""
-    if resource in _BASE:
-        column = [getattr(source, resource) for source in sources]
-        if resource != "gpus":
-            column = [UNLIMITED if amount is None else amount for amount in column]
-    else:
+def _amounts(sources: Sequence[Request | Used | Node], resources: tuple[str, ...]) -> IntArray:
+    """(sources, R): amount of each resource; `UNLIMITED` for a node that sets no limit."""
+    result = np.empty((len(sources), len(resources)), dtype=np.int64)
+    # Most sources are alike: only the distinct amounts become arrays.
+    kinds: dict[tuple[int | None, ...], int] = {}
+    kind = [kinds.setdefault(amounts, len(kinds)) for amounts in map(_BASE_OF, sources)]
+    rows = [[UNLIMITED if amount is None else amount for amount in amounts] for amounts in kinds]
+    result[:, : len(_BASE)] = np.array(rows, dtype=np.int64).reshape(-1, len(_BASE))[kind]
+    for r, resource in enumerate(resources[len(_BASE) :], start=len(_BASE)):
         name = resource.removeprefix("resources.")
-        column = [source.resources.get(name, 0) for source in sources]
-    return np.array(column, dtype=np.int64)
-
-
-def _requests(gangs: Sequence[Gang], resources: tuple[str, ...]) -> IntArray:
-    """(gangs, R): what one member of each gang asks."""
-    requests = [gang.request for gang in gangs]
-    return np.stack([_column(requests, resource) for resource in resources], axis=1)
+        result[:, r] = [source.resources.get(name, 0) for source in sources]
+    return result
 
 
 def _running(snapshot: Snapshot, index: dict[str, int]) -> _Running:
     placements = [gang.placement for gang in snapshot.running]
     gang = np.repeat(np.arange(len(placements)), np.array([len(p) for p in placements], dtype=np.int64))
-    node = [index[name] for placement in placements for name in placement]
-    count = [members for placement in placements for members in placement.values()]
+    node = [*map(index.__getitem__, chain.from_iterable(placements))]
+    count = [*chain.from_iterable(placement.values() for placement in placements)]
     return _Running(gang, np.array(node, dtype=np.int64), np.array(count, dtype=np.int64))
 
 
 def _free(
-    snapshot: Snapshot, names: list[str], running: _Running, entry: IntArray, resources: tuple[str, ...]
+    limits: IntArray,
+    used: IntArray,
+    asks: IntArray,
+    names: list[str],
+    running: _Running,
+    entry: IntArray,
+    resources: tuple[str, ...],
 ) -> tuple[IntArray, IntArray, list[str]]:
-    """Free amounts (N, R), negative where overcommitted; what running gangs hold that stay (N, R); warnings."""
-    used = [node.used for node in snapshot.nodes]
-    asks = _requests(snapshot.running, resources)
-    asks[[gang.phase == "terminating" for gang in snapshot.running]] = 0
-    free = np.empty((len(names), len(resources)), dtype=np.int64)
-    held = np.zeros_like(free)
-    for r, resource in enumerate(resources):
-        limits = _column(snapshot.nodes, resource)
-        left = (limits - _column(used, resource))[entry]
+    """Free amounts (N, R), negative where overcommitted; what running gangs hold that stay (N, R); warnings.
+
+    `limits`, `used`: (entries, R); `asks`: (running gangs, R), 0 for those that leave.
+    """
+    held = np.zeros((len(names), len(resources)), dtype=np.int64)
+    for r in range(len(resources)):
         np.add.at(held[:, r], running.node, running.count * asks[running.gang, r])
-        left -= held[:, r]
-        left[(limits == UNLIMITED)[entry]] = UNLIMITED
-        free[:, r] = left
+    free = np.where((limits == UNLIMITED)[entry], UNLIMITED, (limits - used)[entry] - held)
     warnings = [
         f"node {names[n]!r}: {resource} overcommitted by {-free[n, r]}, taken as full"
         for r, resource in enumerate(resources)
@@ -407,19 +417,15 @@ def _free(
     return free, held, warnings
 
 
-def _capacity(snapshot: Snapshot, copies: IntArray, resources: tuple[str, ...]) -> IntArray:
+def _capacity(entries: Sequence[Node], copies: IntArray, limits: IntArray, used: IntArray) -> IntArray:
     """(R,): capacity for shares: nodes not down, minus `used`; 0 where a node sets no limit.
 
-    `copies`: nodes per entry.
+    `copies`: nodes per entry; `limits`, `used`: (entries, R).
     """
-    counted = np.where([node.state != "down" for node in snapshot.nodes], copies, 0)
-    result = np.zeros(len(resources), dtype=np.int64)
-    for r, resource in enumerate(resources):
-        limits = _column(snapshot.nodes, resource)
-        used = _column([node.used for node in snapshot.nodes], resource)
-        if not (counted * (limits == UNLIMITED)).any():
-            result[r] = (counted * np.maximum(limits - used, 0)).sum()
-    return result
+    counted = np.where([node.state != "down" for node in entries], copies, 0)[:, None]
+    unlimited = ((limits == UNLIMITED) & (counted > 0)).any(axis=0)
+    total: IntArray = (counted * np.maximum(limits - used, 0)).sum(axis=0)
+    return np.where(unlimited, 0, total)
 
 
 def _intact_domains(tree: Tree, level: int, gpu_node: BoolArray, intact: BoolArray) -> BoolArray:
@@ -440,6 +446,9 @@ def _crossing(tree: Tree, running: _Running, stays: BoolArray) -> tuple[IntArray
     return tuple(crossing)
 
 
+_ANY: frozenset[tuple[str, str]] = frozenset()
+
+
 def _eligible(
     snapshot: Snapshot, gangs: Sequence[Gang], entry: IntArray, ready: BoolArray
 ) -> tuple[tuple[Eligible, ...], IntArray]:
@@ -452,11 +461,12 @@ def _eligible(
     by_model: dict[object, BoolArray] = {}
     numbers: dict[tuple[object, ...], int] = {}
     distinct: list[Eligible] = []
-    of = np.zeros(len(gangs), dtype=np.int64)
-    for j, gang in enumerate(gangs):
-        wish = (frozenset(gang.selector.items()), gang.tolerations, gang.gpu_model)
-        if wish not in numbers:
-            numbers[wish] = len(distinct)
+    of: list[int] = []
+    for gang in gangs:
+        wish = (frozenset(gang.selector.items()) if gang.selector else _ANY, gang.tolerations, gang.gpu_model)
+        number = numbers.setdefault(wish, len(distinct))
+        of.append(number)
+        if number == len(distinct):
             wanted, tolerated, model = wish
             if wanted not in by_selector:
                 by_selector[wanted] = eligibility.node_selector(labels, gang)[entry]
@@ -466,16 +476,12 @@ def _eligible(
                 by_model[model] = eligibility.gpu_model(modelled, gang)[models][entry]
             rules = by_selector[wanted], by_taints[tolerated], by_model[model]
             distinct.append(Eligible(*rules, ready & rules[0] & rules[1] & rules[2]))
-        of[j] = numbers[wish]
-    return tuple(distinct), of
+    return tuple(distinct), np.array(of, dtype=np.int64)
 
 
 def _examples(facts: Sequence[object], entries: Sequence[Node]) -> tuple[IntArray, list[Node]]:
     """The number of each entry's fact, (entries,), and an entry with each of the distinct facts."""
     numbers: dict[object, int] = {}
-    examples: list[Node] = []
-    for fact, node in zip(facts, entries, strict=True):
-        if fact not in numbers:
-            numbers[fact] = len(numbers)
-            examples.append(node)
-    return np.array([numbers[fact] for fact in facts], dtype=np.int64), examples
+    of = [numbers.setdefault(fact, len(numbers)) for fact in facts]
+    number = np.array(of, dtype=np.int64)
+    return number, [entries[i] for i in np.unique(number, return_index=True)[1].tolist()]

@@ -80,8 +80,11 @@ class Tenants:
         return best, Fraction(most, of)
 
 
-def encode_tenants(snapshot: Snapshot, resources: Sequence[str], capacity: IntArray) -> Tenants:
-    """Arrays of the snapshot's tenants; `capacity` (R,) in the order of `resources`, 0 = not counted."""
+def encode_tenants(snapshot: Snapshot, resources: Sequence[str], capacity: IntArray, asks: IntArray) -> Tenants:
+    """Arrays of the snapshot's tenants; `capacity` (R,) in the order of `resources`, 0 = not counted.
+
+    `asks` (running gangs, R): what a member of each asks, 0 for those that leave.
+    """
     column = {resource: r for r, resource in enumerate(resources)}
     declared = {tenant.name: tenant for tenant in snapshot.tenants}
     gangs: tuple[Gang, ...] = (*snapshot.running, *snapshot.pending)
@@ -111,19 +114,11 @@ def encode_tenants(snapshot: Snapshot, resources: Sequence[str], capacity: IntAr
             quota[t] = 0
     use = np.zeros((len(names), len(column)), dtype=np.int64)
     tenants = Tenants(names, parent, weight, quota, limit, capacity, use)
-    own = [[0] * len(column) for _ in names]
-    for gang in snapshot.running:
-        if gang.phase == "terminating":
-            continue
-        row, request, members = own[index[gang.tenant]], gang.request, gang.members
-        row[column["gpus"]] += members * request.gpus
-        row[column["cpu_milli"]] += members * request.cpu_milli
-        row[column["memory_mib"]] += members * request.memory_mib
-        for resource, amount in request.resources.items():
-            row[column[f"resources.{resource}"]] += members * amount
-    for t, held in enumerate(own):
-        if any(held):
-            use[list(tenants.chain(t))] += np.array(held, dtype=np.int64)
+    own = np.zeros_like(use)
+    members = np.array([gang.members for gang in snapshot.running], dtype=np.int64)
+    np.add.at(own, [index[gang.tenant] for gang in snapshot.running], members[:, None] * asks)
+    for t in np.flatnonzero(own.any(axis=1)).tolist():
+        use[list(tenants.chain(t))] += own[t]
     return tenants
 
 

@@ -6,11 +6,11 @@ import math
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import numpy as np
 
-from gangfit.models import Checkpoint, Gang, RunningGang, Snapshot, amounts
+from gangfit.models import Checkpoint, Gang, RunningGang, Snapshot
 from gangfit.solver.arrays import IntArray
 from gangfit.solver.tenants import Tenants
 
@@ -68,33 +68,36 @@ class Victims:
 
 
 def encode_victims(
-    snapshot: Snapshot, tenants: Tenants, resources: Sequence[str], index: dict[str, int], domain: IntArray
+    snapshot: Snapshot, tenants: Tenants, asks: IntArray, held: tuple[IntArray, IntArray, IntArray], domain: IntArray
 ) -> Victims:
     """The eligible gangs of a snapshot.
 
-    `resources` (R,), `index`: node name → node index, `domain`: the tree's domains, (L + 1, N).
+    `asks` (running gangs, R): per member; `held` (F,) each: running gang, ascending, node and members of every pair;
+    `domain` (L + 1, N): the tree's domains.
     """
-    column = {resource: r for r, resource in enumerate(resources)}
     policy = snapshot.policy.preemption
     wanted = policy.within != "never" or policy.across != "never" or snapshot.policy.moves.mode == "allowed"
-    gangs = sorted((g for g in snapshot.running if wanted and victim_eligible(snapshot, g)), key=lambda g: g.name)
+    running = snapshot.running
+    eligible = [i for i, gang in enumerate(running) if wanted and victim_eligible(snapshot, gang)]
+    eligible.sort(key=lambda i: running[i].name)
+    gangs = tuple(running[i] for i in eligible)
     tenant = {name: t for t, name in enumerate(tenants.names)}
-    request = np.zeros((len(gangs), len(column)), dtype=np.int64)
-    for v, gang in enumerate(gangs):
-        for resource, amount in amounts(gang.request).items():
-            request[v, column[resource]] = amount or 0
+    request = asks[eligible]
     members = np.array([gang.members for gang in gangs], dtype=np.int64)
-    places = [sorted((index[name], count) for name, count in gang.placement.items()) for gang in gangs]
+    order = np.lexsort((held[1], held[0]))
+    nodes, counts = held[1][order], held[2][order]
+    first = np.searchsorted(held[0], np.arange(len(running) + 1))
+    ranges = list(zip(first[eligible].tolist(), first[1:][eligible].tolist(), strict=True))
     return Victims(
-        gangs=tuple(gangs),
+        gangs=gangs,
         tenant=np.array([tenant[gang.tenant] for gang in gangs], dtype=np.int64),
         priority=np.array([gang.priority for gang in gangs], dtype=np.int64),
         lost=np.array([lost_progress(snapshot, gang, tenants) for gang in gangs], dtype=np.int64),
         request=request,
         total=request * members[:, None],
-        nodes=tuple(np.array([n for n, _ in place], dtype=np.int64) for place in places),
-        counts=tuple(np.array([c for _, c in place], dtype=np.int64) for place in places),
-        crossing=tuple(_crossing(domain, [n for n, _ in place]) for place in places),
+        nodes=tuple(nodes[start:end] for start, end in ranges),
+        counts=tuple(counts[start:end] for start, end in ranges),
+        crossing=_crossing(domain[:-1, nodes], ranges),
     )
 
 
@@ -141,7 +144,13 @@ def write_s(checkpoint: Checkpoint) -> Fraction | float:
     """Seconds that a checkpoint takes, exact in decimals as written; infinite if that isn't known."""
     if checkpoint.bytes is None or checkpoint.write_gbps is None:
         return math.inf
-    return Fraction(checkpoint.bytes, 10**9) / Fraction(repr(checkpoint.write_gbps))
+    return _exactly(checkpoint.bytes, checkpoint.write_gbps)
+
+
+@lru_cache(4_096)
+def _exactly(size: int, gbps: float) -> Fraction:
+    """Seconds that so many bytes take; gangs of one user are alike."""
+    return Fraction(size, 10**9) / Fraction(repr(gbps))
 
 
 def gpu_equivalent(gang: Gang, tenants: Tenants) -> int:
@@ -152,6 +161,14 @@ def gpu_equivalent(gang: Gang, tenants: Tenants) -> int:
     return max(1, gang.members * gang.request.cpu_milli * gpus // cpu) if cpu else 1
 
 
-def _crossing(domain: IntArray, nodes: list[int]) -> tuple[frozenset[int], ...]:
-    touched = [frozenset(row[nodes].tolist()) for row in domain[:-1]]
-    return tuple(domains if len(domains) > 1 else frozenset() for domains in touched)
+def _crossing(domain: IntArray, ranges: Sequence[tuple[int, int]]) -> tuple[tuple[frozenset[int], ...], ...]:
+    """Per gang and named level the domains whose boundary it crosses; `ranges`: each gang's columns of `domain`."""
+    inside: frozenset[int] = frozenset()
+    result = []
+    for start, end in ranges:
+        if end - start == 1:
+            result.append((inside,) * len(domain))
+            continue
+        touched = (frozenset(row) for row in domain[:, start:end].tolist())
+        result.append(tuple(domains if len(domains) > 1 else inside for domains in touched))
+    return tuple(result)
