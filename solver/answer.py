@@ -44,7 +44,9 @@ def answer(
     assignment = admitted.starts(everyone)
     steps = considered(problem, assignment, admitted.late) if admitted.late else list(admitted.steps)
     order = [step.gang for step in steps[: problem.waiting]]
-    gangs = [*(j for j in order if j in assignment and j not in admitted.late), *(s.gang for s in steps[len(order) :])]
+    at_once = [j for j in order if j in assignment and j not in admitted.late]
+    gangs = [*at_once, *(step.gang for step in steps[len(order) :])]
+    begins = set(at_once)
     preemption = admitted.preemption
     undecided = {j for j, how in admitted.decided.items() if how == "limit"}
     if preemption.moved:
@@ -65,12 +67,11 @@ def answer(
         transitions=transitions(problem, gangs, preemption, waits) if preemption.moved else (),
         blocked=tuple(reasons.explain(j, j in undecided, promise.get(j)) for j in order if j not in assignment),
         considered=tuple(
-            _step(problem, step, step.gang in gangs and (i >= len(order) or step.gang not in admitted.late), admitted)
-            for i, step in enumerate(steps)
+            _step(problem, step, i >= len(order) or step.gang in begins, admitted) for i, step in enumerate(steps)
         ),
         fairness=_fairness(problem, gangs, preemption),
         leximin=_leximin(problem, [j for j in gangs if j not in admitted.late]),
-        quality=tuple(_quality(problem, counts, j) for j in gangs),
+        quality=_qualities(problem, counts, gangs),
         fragmentation=_fragmentation(problem, assignment),
         warnings=(*problem.warnings, *overdue(problem.snapshot)),
         stats=stats.model_copy(update={"versions": _versions()}),
@@ -86,7 +87,7 @@ def _versions() -> dict[str, str]:
 def _step(problem: Problem, step: Step, starts: bool, admitted: Admission) -> Considered:
     head = admitted.reservation
     *above, own = step.turns
-    return Considered(
+    return Considered.trusted(
         gang=problem.gangs[step.gang].name,
         admitted=starts,
         group=own.group,
@@ -190,17 +191,21 @@ def _later_tiers(results: list[TierResult], touches: dict[str, int]) -> tuple[Ti
 
 def _placement(problem: Problem, assignment: Assignment, gang: int, starts_after_s: int | None) -> Placement:
     nodes = on_nodes(problem, assignment[gang])
-    return Placement(gang=problem.gangs[gang].name, roles={ROLE: nodes}, starts_after_s=starts_after_s)
+    return Placement.trusted(gang=problem.gangs[gang].name, roles={ROLE: nodes}, starts_after_s=starts_after_s)
 
 
-def _quality(problem: Problem, counts: IntArray, gang: int) -> Quality:
+def _qualities(problem: Problem, counts: IntArray, gangs: list[int]) -> tuple[Quality, ...]:
+    """`counts` (L + 1, J): domains touched per level and gang."""
     levels = problem.tree.levels
-    domains = dict(zip(levels, counts[:, gang].tolist(), strict=True))
-    return Quality(
-        gang=problem.gangs[gang].name,
-        domains=domains,
-        diameter=next((level for level in levels if domains[level] > 1), None),
-        distance=sum(w * (domains[level] - 1) for w, level in zip(problem.tree.weights, levels, strict=True)),
+    distances = (np.array(problem.tree.weights, dtype=np.int64)[:, None] * (counts[:, gangs] - 1)).sum(axis=0)
+    return tuple(
+        Quality.trusted(
+            gang=problem.gangs[j].name,
+            domains=dict(zip(levels, touched, strict=True)),
+            diameter=next((level for level, count in zip(levels, touched, strict=True) if count > 1), None),
+            distance=distance,
+        )
+        for j, touched, distance in zip(gangs, counts[:, gangs].T.tolist(), distances.tolist(), strict=True)
     )
 
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from functools import cached_property
+
 import numpy as np
 
 from gangfit.models import Blocked, Plan, Reason, Snapshot
 from gangfit.solver.problem import UNLIMITED, Problem, encode
-from gangfit.solver.protection import held_by, retry_at
+from gangfit.solver.protection import Protection
 from gangfit.solver.reservation import Promise, Reservation
-from gangfit.solver.rights import rights
+from gangfit.solver.rights import Right, rights
 from gangfit.solver.space import Alone, members_per_node
 
 _RULES: tuple[tuple[Reason, str], ...] = (
@@ -42,8 +44,10 @@ class Reasons:
         self._alone = Alone(problem)
         self._empty = Alone(problem.empty())
         self._order = problem.order()
+        self._rights: dict[tuple[int, int, int, int, bool], Right] = {}
+        """(tenant, shape, members, priority, may preempt) → right with no other gang before it."""
         self._takes: dict[tuple[object, ...], bool] = {}
-        """What decides a gang's right → whether it makes room."""
+        """What decides a gang's right, and its required level → whether the right makes room."""
         self._counters: dict[tuple[int, int, int], dict[str, int]] = {}
         """(shape, required, members where they matter) → counters."""
 
@@ -56,7 +60,8 @@ class Reasons:
         if alike not in self._counters:
             self._counters[alike] = _counters(self.problem, gang)
         counters = self._counters[alike]
-        message = _message(self.problem, gang, reason, counters)
+        held = self._protection.held_by(gang, self._right(gang).any) if reason == "protected" else ""
+        message = _message(self.problem, gang, reason, counters, held)
         if reason == "competing" and self._head is not None and self._head.hindered_by(gang):
             message += f", {self.problem.gangs[self._head.gang].name!r} among them, promised for {self._head.start_s}"
         return Blocked(
@@ -64,7 +69,7 @@ class Reasons:
             reason=reason,
             message=message if promise is None else f"{message}; {promise.message}",
             counters=counters,
-            retry_at_s=retry_at(self.problem.snapshot, self.problem.gangs[gang]) if reason == "protected" else None,
+            retry_at_s=self._protection.retry_at(gang) if reason == "protected" else None,
             reservation=None if promise is None else promise.reservation,
         )
 
@@ -81,14 +86,28 @@ class Reasons:
 
     def _could_take(self, gang: int) -> bool:
         """Whether it would fit if all its own victims were gone (rule 10), with no other gang before it."""
-        problem = self.problem
-        rows = (problem.tenant_of, problem.shape_of, problem.members, problem.required)
-        alike = tuple(int(row[gang]) for row in rows)
-        key = *alike, problem.gangs[gang].priority, bool(problem.may_preempt[gang])
+        key = *self._alike(gang), int(self.problem.required[gang])
         if key not in self._takes:
-            held = rights(problem, [gang], {gang})[0]
-            self._takes[key] = Alone(problem.without(held.own.nonzero()[0].tolist())).fits(gang)
+            left = self.problem.without(self._right(gang).own.nonzero()[0].tolist())
+            self._takes[key] = Alone(left).fits(gang)
         return self._takes[key]
+
+    def _right(self, gang: int) -> Right:
+        """Its right over running gangs, with no other gang before it."""
+        key = self._alike(gang)
+        if key not in self._rights:
+            self._rights[key] = rights(self.problem, [gang], {gang})[0]
+        return self._rights[key]
+
+    def _alike(self, gang: int) -> tuple[int, int, int, int, bool]:
+        """What decides its right."""
+        problem = self.problem
+        tenant, shape, members = (int(row[gang]) for row in (problem.tenant_of, problem.shape_of, problem.members))
+        return tenant, shape, members, problem.gangs[gang].priority, bool(problem.may_preempt[gang])
+
+    @cached_property
+    def _protection(self) -> Protection:
+        return Protection(self.problem)
 
 
 def _counters(problem: Problem, gang: int) -> dict[str, int]:
@@ -117,7 +136,8 @@ def _counters(problem: Problem, gang: int) -> dict[str, int]:
     return counters
 
 
-def _message(problem: Problem, gang: int, reason: Reason, counters: dict[str, int]) -> str:
+def _message(problem: Problem, gang: int, reason: Reason, counters: dict[str, int], held: str) -> str:
+    """The reason in words; `held`: who holds the room, where gangs do that it may not preempt."""
     wanted = problem.gangs[gang]
     members = f"{wanted.members} member{'s' if wanted.members > 1 else ''} of {_request(problem, gang)}"
     fit = counters["members_that_fit"]
@@ -140,7 +160,6 @@ def _message(problem: Problem, gang: int, reason: Reason, counters: dict[str, in
         case "limit":
             return f"{members} would take {_passed(problem, gang)}"
         case "protected":
-            held = held_by(problem, gang)
             return f"{members}: free space holds {fit}; the rest is held by gangs that it may not preempt: {held}"
         case "competing":
             return f"{members} fit alone ({fit} would), but not beside the gangs that go first"

@@ -289,7 +289,9 @@ class TestRoundTrip:
         text = snapshot.model_dump_json()
         assert Snapshot.model_validate_json(text) == Snapshot.model_validate(json.loads(text)) == snapshot
         plan = solve(snapshot, search=False)
-        assert Plan.model_validate_json(plan.model_dump_json()) == plan
+        again = Plan.model_validate_json(plan.model_dump_json())
+        assert again == plan
+        assert (again.model_dump_json(), repr(again)) == (plan.model_dump_json(), repr(plan))  # fields in their order
         report = check(snapshot, plan)
         assert CheckReport.model_validate_json(report.model_dump_json()) == report
 
