@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from functools import cached_property
+from itertools import repeat
 from typing import NamedTuple
 
 import numpy as np
 
 from gangfit.models import Gang, Move, PendingGang, Placement, Plan, Preemption, RunningGang, Snapshot
 from gangfit.solver.checker.cluster import Cluster, Occupancy, read_cluster
-from gangfit.solver.checker.room import Masks, Room, Wish, wish_of
+from gangfit.solver.checker.room import Masks, Room, Wish, read_wishes
 from gangfit.solver.checker.tenancy import Holdings, Tenancy, read_tenancy
 from gangfit.solver.checker.tree import Bools, Ints, coded
 
@@ -56,20 +57,24 @@ class Case:
         self.taken += self.arrivals.taken(cluster.running_asks, len(cluster.names))
         self.counted: dict[tuple[Wish, int], dict[str, int]] = {}
         """(wish, members where they matter) → counters of a blocked gang."""
+        self.tiers: dict[str, int] = {}
+        """Tier name → value, once they are computed."""
 
     def _read_placements(self) -> Occupancy:
         """Triples of the known gangs on known nodes, gang index: rank."""
         ranks: list[int] = []
         nodes: list[int] = []
         members: list[int] = []
+        rank_of, node_of = self.cluster.rank, self.cluster.index
         for placement in self.plan.placements:
             on_nodes = _members_by_node(placement)
-            self.members_placed[placement.gang] += sum(on_nodes.values())
-            rank = self.cluster.rank.get(placement.gang)
+            counts = on_nodes.values()
+            self.members_placed[placement.gang] += sum(counts)
+            rank = rank_of.get(placement.gang)
             if rank is not None:
-                ranks += [rank] * len(on_nodes)
-                nodes += [self.cluster.index.get(name, -1) for name in on_nodes]
-                members += on_nodes.values()
+                ranks += repeat(rank, len(on_nodes))
+                nodes += map(node_of.get, on_nodes, repeat(-1))
+                members += counts
         node = np.array(nodes, dtype=np.int64)
         known = node >= 0
         return Occupancy(np.array(ranks, dtype=np.int64)[known], node[known], np.array(members, dtype=np.int64)[known])
@@ -210,7 +215,7 @@ class Case:
     @cached_property
     def wishes(self) -> list[Wish]:
         """Wish of every pending gang, by rank."""
-        return [wish_of(self.cluster, rank) for rank in range(len(self.cluster.pending))]
+        return read_wishes(self.cluster)
 
     @cached_property
     def alone(self) -> Room:

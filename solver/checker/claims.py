@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import numpy as np
+
 from gangfit.models import Quality, Tier, Violation
 from gangfit.solver.checker.case import Case
 from gangfit.solver.checker.fairness import fairness
@@ -93,6 +95,8 @@ def _quality(case: Case) -> Iterator[Fault]:
     """Every stated quality belongs to one placed gang and equals the recomputed one."""
     if not case.plan.quality:
         return
+    weights = np.array(case.cluster.tree.weights, dtype=np.int64)
+    distances = (np.maximum(case.touched - 1, 0) * weights).sum(axis=1).tolist()
     touched = case.touched.tolist()
     seen: set[str] = set()
     for quality in case.plan.quality:
@@ -102,21 +106,19 @@ def _quality(case: Case) -> Iterator[Fault]:
         elif rank is not None and not case.admitted[rank]:
             yield quality.gang, f"quality lists gang {quality.gang!r}, which is not placed"
         elif rank is not None:
-            for message in _one_quality(case, quality, touched[rank]):
+            for message in _one_quality(case, quality, touched[rank], distances[rank]):
                 yield quality.gang, f"quality of gang {quality.gang!r}: {message}"
         seen.add(quality.gang)
 
 
-def _one_quality(case: Case, quality: Quality, touched: list[int]) -> Iterator[str]:
+def _one_quality(case: Case, quality: Quality, touched: list[int], distance: int) -> Iterator[str]:
     """What is wrong with one quality; `touched`: domains per level, coarse → fine, the node last."""
-    tree = case.cluster.tree
-    domains = dict(zip(tree.levels, touched, strict=True))
+    domains = dict(zip(case.cluster.tree.levels, touched, strict=True))
     if quality.domains != domains:
         yield f"domains are {quality.domains}, recomputed {domains}"
     diameter = next((level for level, count in domains.items() if count > 1), None)
     if quality.diameter != diameter:
         yield f"diameter is {quality.diameter!r}, recomputed {diameter!r}"
-    distance = sum(weight * max(0, count - 1) for weight, count in zip(tree.weights, touched, strict=True))
     if quality.distance != distance:
         yield f"distance is {quality.distance}, recomputed {distance}"
 

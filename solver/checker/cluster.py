@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import chain
 
@@ -124,12 +124,12 @@ def read_cluster(snapshot: Snapshot) -> Cluster:
     entries = snapshot.nodes
     entry = np.repeat(np.arange(len(entries)), [len(names) for names in snapshot.node_names])
     names = tuple(chain.from_iterable(snapshot.node_names))
-    index = {name: position for position, name in enumerate(names)}
+    index = dict(zip(names, range(len(names)), strict=True))
     pending = tuple(sorted(snapshot.pending, key=lambda gang: (-gang.priority, gang.submitted_s, gang.name)))
     placeable: tuple[Gang, ...] = (*pending, *(snapshot.running if snapshot.policy.moves.mode == "allowed" else ()))
     named = sorted({name for gang in placeable for name in gang.request.resources})
     resources = (*BUILT_IN, *(f"resources.{name}" for name in named))
-    running = _occupancy((gang.placement for gang in snapshot.running), index)
+    running = _occupancy([gang.placement for gang in snapshot.running], index)
     asks = ask_rows(snapshot.running, resources)
     counted = np.array([gang.phase == "running" for gang in snapshot.running], dtype=np.bool_)
     limit, used = limits(entries, named)[:, entry], uses(entries, named)[:, entry]
@@ -192,14 +192,9 @@ def uses(entries: Sequence[Node], named: Sequence[str]) -> Ints:
     return np.array(columns, dtype=np.int64)
 
 
-def _occupancy(placements: Iterable[dict[str, int]], index: dict[str, int]) -> Occupancy:
+def _occupancy(placements: Sequence[dict[str, int]], index: dict[str, int]) -> Occupancy:
     """Triples of gangs whose nodes are all known; the gang index is the position."""
-    sizes: list[int] = []
-    nodes: list[int] = []
-    members: list[int] = []
-    for placement in placements:
-        sizes.append(len(placement))
-        nodes.extend(map(index.__getitem__, placement))
-        members.extend(placement.values())
-    gang = np.repeat(np.arange(len(sizes)), np.array(sizes, dtype=np.int64))
+    gang = np.repeat(np.arange(len(placements)), np.array([*map(len, placements)], dtype=np.int64))
+    nodes = [*map(index.__getitem__, chain.from_iterable(placements))]
+    members = [*chain.from_iterable(placement.values() for placement in placements)]
     return Occupancy(gang, np.array(nodes, dtype=np.int64), np.array(members, dtype=np.int64))

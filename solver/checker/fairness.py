@@ -29,13 +29,17 @@ def fairness(case: Case) -> Iterator[tuple[None, str]]:
 
 def _untrue(case: Case, entry: Fairness, before: list[int], after: list[int]) -> Iterator[str]:
     """What is wrong with one entry; of equal shares any resource may be the dominant one."""
-    shares = case.tenancy.shares(after)
-    largest = max(shares.values(), default=None)
-    dominant: set[str | None] = {case.tenancy.resources[r] for r, share in shares.items() if share == largest}
+    tenancy = case.tenancy
+    most, of = tenancy.largest(after)
+    rows = zip(tenancy.resources, after, tenancy.capacity, strict=True)
+    dominant: set[str | None] = {
+        name for name, amount, capacity in rows if capacity and amount > 0 and amount * of == most * capacity
+    }
     if entry.dominant_resource not in (dominant or {None}):
         known = " or ".join(sorted(map(str, dominant or {None})))
         yield f"dominant_resource is {entry.dominant_resource!r}, recomputed {known}"
     for name, stated, held in (("before", entry.share_before, before), ("after", entry.share_after, after)):
-        true = float(case.tenancy.dominant(held))
+        most, of = tenancy.largest(held)
+        true = most / of
         if abs(stated - true) > TOLERANCE:
             yield f"share_{name} is {stated}, recomputed {true}"

@@ -19,12 +19,15 @@ def tenant_limit(case: Case) -> Iterator[Violation]:
     """A tenant with a limit, of which a gang starts that asks a limited resource, stays within it."""
     tenancy = case.tenancy
     starting: set[tuple[int, int]] = set()
+    if not any(tenancy.limit):
+        return
     for rank in np.flatnonzero(case.admitted).tolist():
         gang = case.cluster.pending[rank]
-        starting.update((tenant, r) for tenant in tenancy.chain(gang) for r in tenancy.total(gang))
+        total = tenancy.total(gang)
+        starting.update((tenant, r) for tenant in tenancy.chain(gang) for r in tenancy.limit[tenant] if r in total)
     for tenant, r in sorted(starting):
-        held, most = case.held_after.held[tenant][r], tenancy.limit[tenant].get(r)
-        if most is not None and held > most:
+        held, most = case.held_after.held[tenant][r], tenancy.limit[tenant][r]
+        if held > most:
             message = f"tenant {tenancy.names[tenant]!r} holds {held} {tenancy.resources[r]}, its limit is {most}"
             yield Violation(rule="tenant_limit", message=message)
 

@@ -6,6 +6,7 @@ import heapq
 from collections import deque
 from collections.abc import Iterator
 from fractions import Fraction
+from math import lcm
 from typing import Literal, NamedTuple
 
 from gangfit.models import Considered, Violation
@@ -21,7 +22,7 @@ class Turn(NamedTuple):
     """One step of admission as it has to be."""
 
     rank: int
-    decided: list[tuple[str, int, Fraction]]
+    decided: list[tuple[str, int, float]]
     """(tenant, class, weighted share) of the gang's tenant and all above it, root first."""
 
 
@@ -33,10 +34,12 @@ def considered_order(case: Case) -> Iterator[Violation]:
     stated = [entry for entry in case.plan.considered if entry.gang in case.cluster.rank]
     turns = list(considered(case))
     for position in range(max(len(stated), len(turns))):
-        found = repr(stated[position].gang) if position < len(stated) else "missing"
-        wanted = repr(pending[turns[position].rank].name) if position < len(turns) else "no further gang"
+        found = stated[position].gang if position < len(stated) else None
+        wanted = pending[turns[position].rank].name if position < len(turns) else None
         if found != wanted:
-            message = f"considered: entry {position} is {found}, in considered order it is {wanted}"
+            there = "missing" if found is None else repr(found)
+            right = "no further gang" if wanted is None else repr(wanted)
+            message = f"considered: entry {position} is {there}, in considered order it is {right}"
             yield Violation(rule="considered_order", message=message)
             break
         late = position >= len(pending)
@@ -63,11 +66,11 @@ def _untrue(case: Case, entry: Considered, turn: Turn, late: bool) -> Iterator[s
             yield f"{message}, of tenant {tenant!r} above its own"
 
 
-def _wrong(stated: str, stated_share: float, group: int, share: Fraction) -> Iterator[str]:
+def _wrong(stated: str, stated_share: float, group: int, share: float) -> Iterator[str]:
     if stated != GROUPS[group]:
         yield f"has group {stated!r}, recomputed {GROUPS[group]!r}"
-    if abs(stated_share - float(share)) > TOLERANCE:
-        yield f"has share {stated_share}, recomputed {float(share)}"
+    if abs(stated_share - share) > TOLERANCE:
+        yield f"has share {stated_share}, recomputed {share}"
 
 
 def considered(case: Case) -> Iterator[Turn]:
@@ -81,8 +84,10 @@ def considered(case: Case) -> Iterator[Turn]:
         yield filling.again(rank)
 
 
-Key = tuple[int, int, bool, Fraction, int]
+Key = tuple[int, int, bool, int | Fraction, int]
 """What decides between siblings; the rank stands for priority, submission and name of the gang offered."""
+MOST_BITS = 512
+"""Weights whose least common multiple is longer are not brought to one denominator."""
 
 
 class _Filling:
@@ -90,18 +95,42 @@ class _Filling:
 
     def __init__(self, case: Case) -> None:
         self._case = case
-        self._tenancy = case.tenancy
+        self._tenancy = tenancy = case.tenancy
         self._use = case.held_before.copy()
-        self._asked = [case.tenancy.total(gang) for gang in case.cluster.pending]
-        tenants = range(len(case.tenancy.names))
+        self._asked = [tenancy.total(gang) for gang in case.cluster.pending]
+        self._leaf = [tenancy.index[gang.tenant] for gang in case.cluster.pending]
+        by_priority = case.cluster.snapshot.policy.order == "priority"
+        self._priority = [-gang.priority if by_priority else 0 for gang in case.cluster.pending]
+        self._starts = case.admitted.copy()
+        self._starts[list(case.late)] = False
+        self._read_denominators()
+        tenants = range(len(tenancy.names))
         self._queue: list[deque[int]] = [deque() for _ in tenants]
-        for rank, gang in enumerate(case.cluster.pending):
-            self._queue[case.tenancy.index[gang.tenant]].append(rank)
+        for rank, tenant in enumerate(self._leaf):
+            self._queue[tenant].append(rank)
         self._version = [0 for _ in tenants]
+        self._offered: dict[int, tuple[int, int]] = {}
+        """Tenant → standing with the gang that it offers."""
         self._children: dict[int, list[tuple[Key, int, int]]] = {tenant: [] for tenant in (ROOT, *tenants)}
         for tenant in tenants:
             if self._queue[tenant]:
                 self._offer(tenant)
+
+    def _read_denominators(self) -> None:
+        """Shares are compared as whole numbers: all have one denominator."""
+        tenancy = self._tenancy
+        self._whole = lcm(*(amount for amount in tenancy.capacity if amount))
+        """Denominator of shares without the weights."""
+        self._unit = [(r, self._whole // amount) for r, amount in enumerate(tenancy.capacity) if amount]
+        """Resources that count → share of one unit of it."""
+        weights = [weight or 1 for weight in tenancy.weights]
+        common = lcm(*set(weights))
+        self._part: list[int | Fraction] = [
+            common // weight if common.bit_length() <= MOST_BITS else Fraction(1, weight) for weight in weights
+        ]
+        """By tenant: what the weight makes of a share, in units of the least common multiple of the weights."""
+        self._denominator = [self._whole * weight for weight in weights]
+        """By tenant: denominator of its weighted share."""
 
     def turn(self) -> Turn | None:
         """The next gang; it leaves its tenant's list."""
@@ -109,30 +138,34 @@ class _Filling:
         if best is None:
             return None
         rank = best[0][-1]
-        gang = self._case.cluster.pending[rank]
-        tenant = self._tenancy.index[gang.tenant]
-        turn = self._turn(rank)
-        self._queue[tenant].popleft()
-        if self._case.admitted[rank] and rank not in self._case.late:
-            self._use.add(gang)
-        self._offer(tenant)
+        leaf = self._leaf[rank]
+        # Each of them offers this gang, and nothing has changed since it did.
+        turn = self._turn(rank, [self._offered[tenant] for tenant in self._tenancy.above[leaf]])
+        self._queue[leaf].popleft()
+        if self._starts[rank]:
+            self._use.count(self._tenancy.above[leaf], self._asked[rank], 1)
+        self._offer(leaf)
         return turn
 
     def again(self, rank: int) -> Turn:
         """The second turn of a gang that starts then."""
-        gang = self._case.cluster.pending[rank]
-        turn = self._turn(rank)
-        self._use.add(gang)
+        above = self._tenancy.above[self._leaf[rank]]
+        turn = self._turn(rank, [self._standing(tenant, rank) for tenant in above])
+        self._use.count(above, self._asked[rank], 1)
         return turn
 
-    def _turn(self, rank: int) -> Turn:
-        tenancy = self._tenancy
-        decided = []
-        for tenant in reversed(tenancy.chain(self._case.cluster.pending[rank])):
-            held, weight = self._use.held[tenant], tenancy.weights[tenant] or 1
-            group = tenancy.group(tenant, held, self._asked[rank])
-            decided.append((tenancy.names[tenant], group, tenancy.dominant(held) / weight))
-        return Turn(rank, decided)
+    def _turn(self, rank: int, standings: list[tuple[int, int]]) -> Turn:
+        """A gang's turn, from the standings of its tenant and of all above it."""
+        names, denominators = self._tenancy.names, self._denominator
+        above = zip(self._tenancy.above[self._leaf[rank]], standings, strict=True)
+        decided = [(names[tenant], group, share / denominators[tenant]) for tenant, (group, share) in above]
+        return Turn(rank, decided[::-1])
+
+    def _standing(self, tenant: int, rank: int) -> tuple[int, int]:
+        """Class of a tenant that offers a gang, and its largest share without the weight, over `_whole`."""
+        held = self._use.held[tenant]
+        share = max([held[r] * unit for r, unit in self._unit], default=0)
+        return self._tenancy.group(tenant, held, self._asked[rank]), share
 
     def _offer(self, leaf: int) -> None:
         """Renew the offers of a tenant and of all above it."""
@@ -159,12 +192,5 @@ class _Filling:
         return heap[0] if heap else None
 
     def _key(self, tenant: int, rank: int) -> Key:
-        held, weight = self._use.held[tenant], self._tenancy.weights[tenant]
-        by_priority = self._case.cluster.snapshot.policy.order == "priority"
-        return (
-            -self._case.cluster.pending[rank].priority if by_priority else 0,
-            self._tenancy.group(tenant, held, self._asked[rank]),
-            weight == 0,
-            self._tenancy.dominant(held) / (weight or 1),
-            rank,
-        )
+        group, share = self._offered[tenant] = self._standing(tenant, rank)
+        return self._priority[rank], group, self._tenancy.weights[tenant] == 0, share * self._part[tenant], rank

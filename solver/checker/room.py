@@ -7,12 +7,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from gangfit.models import Gang, Taint, Toleration
+from gangfit.models import Taint, Toleration
 from gangfit.solver.checker.cluster import CEILING, Cluster
 from gangfit.solver.checker.tree import Bools, Ints, coded
 
 KEPT = 128
 """Arrays kept per kind; each has one value per node."""
+_ANY: frozenset[tuple[str, str]] = frozenset()
+"""The empty selector."""
 
 
 class Wish(NamedTuple):
@@ -30,13 +32,17 @@ class Wish(NamedTuple):
     """Index of the required level; None: no level required."""
 
 
-def wish_of(cluster: Cluster, rank: int) -> Wish:
-    """The wish of the pending gang of this rank."""
-    gang: Gang = cluster.pending[rank]
-    required = gang.topology.required
-    level = None if required is None else cluster.tree.levels.index(required)
-    ask = tuple(cluster.asks[rank].tolist())
-    return Wish(frozenset(gang.selector.items()), gang.tolerations, gang.gpu_model, ask, level)
+def read_wishes(cluster: Cluster) -> list[Wish]:
+    """The wish of every pending gang, by rank."""
+    level = {name: position for position, name in enumerate(cluster.tree.levels)}
+    wishes = []
+    for gang, ask in zip(cluster.pending, map(tuple, cluster.asks.tolist()), strict=True):
+        selector = frozenset(gang.selector.items()) if gang.selector else _ANY
+        required = gang.topology.required
+        wishes.append(
+            Wish(selector, gang.tolerations, gang.gpu_model, ask, None if required is None else level[required])
+        )
+    return wishes
 
 
 def tolerates(tolerations: tuple[Toleration, ...], taint: Taint) -> bool:

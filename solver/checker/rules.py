@@ -33,7 +33,8 @@ def reference(case: Case) -> Iterator[Violation]:
     """Every gang, tenant, node and level that the plan names exists; gangs are pending ones, victims running ones."""
     plan, cluster = case.plan, case.cluster
     for placement in plan.placements:
-        yield from _unknown_gang(case, "placements", placement.gang)
+        if placement.gang not in cluster.rank:
+            yield from _unknown_gang(case, "placements", placement.gang)
         if all(on_nodes.keys() <= cluster.index.keys() for on_nodes in placement.roles.values()):
             continue
         nodes = dict.fromkeys(node for on_nodes in placement.roles.values() for node in on_nodes)
@@ -55,7 +56,8 @@ def reference(case: Case) -> Iterator[Violation]:
     lists = (("blocked", plan.blocked), ("considered", plan.considered), ("quality", plan.quality))
     for where, entries in lists:
         for listed in entries:
-            yield from _unknown_gang(case, where, listed.gang)
+            if listed.gang not in cluster.rank:
+                yield from _unknown_gang(case, where, listed.gang)
     for preemption in plan.preemptions:
         yield from _unknown_gang(case, "preemptions ('for')", preemption.for_gang)
         if preemption.gang not in cluster.running_index:
@@ -76,7 +78,7 @@ def reference(case: Case) -> Iterator[Violation]:
 def whole_gang(case: Case) -> Iterator[Violation]:
     """A gang starts with all its members or none; it is placed or blocked, never both, never twice."""
     for placement in case.plan.placements:
-        if placement.roles and set(placement.roles) != {ROLE}:
+        if placement.roles and placement.roles.keys() != {ROLE}:
             message = f"gang {placement.gang!r} is placed under {_listed(placement.roles)}; the only role is {ROLE!r}"
             yield Violation(rule="whole_gang", gang=placement.gang, message=message)
     for gang in case.cluster.pending:

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import dataclass, field
 from fractions import Fraction
 
 import numpy as np
 
-from gangfit.models import DEFAULT_TENANT, Gang, Share, Snapshot, Tenant, amounts
+from gangfit.models import DEFAULT_TENANT, Gang, Request, Share, Snapshot, Tenant, amounts
 from gangfit.solver.checker.cluster import BUILT_IN, Cluster, limits, uses
 
 ROOT = -1
 """Stands for the cluster, the parent of all root tenants."""
 Amounts = dict[int, int]
 """Index of a resource → amount."""
+Asked = tuple[int, int, int, tuple[tuple[str, int], ...]]
+"""A request as a key: the built-in resources, and the named ones."""
 
 
 @dataclass(frozen=True)
@@ -38,19 +41,32 @@ class Tenancy:
     """Guarded amounts by tenant."""
     limit: tuple[Amounts, ...]
     """Limited amounts by tenant."""
-    _asks: dict[object, list[tuple[int, int]]] = field(default_factory=dict)
-    """Request, read once → (resource, amount) of what it asks."""
+    _asks: dict[Asked, Amounts] = field(default_factory=dict)
+    """Request, read once → what it asks."""
+    _totals: dict[tuple[Asked, int], Amounts] = field(default_factory=dict)
+    """(request, members), read once → what all of them take."""
+    _total_of: dict[str, Amounts] = field(default_factory=dict)
+    """Gang name, read once → what its members take."""
 
     def total(self, gang: Gang) -> Amounts:
-        """What all members of a gang take; resources that it asks only."""
-        request = gang.request
-        key = request.gpus, request.cpu_milli, request.memory_mib, *request.resources.items()
-        asks = self._asks.get(key)
-        if asks is None:
-            named = amounts(request)
-            asks = [(r, amount) for r, name in enumerate(self.resources) if (amount := named.get(name))]
-            self._asks[key] = asks
-        return {r: gang.members * amount for r, amount in asks}
+        """What all members of a gang take; resources that it asks only. Read only: alike gangs share it."""
+        total = self._total_of.get(gang.name)
+        if total is None:
+            total = self._total_of[gang.name] = self._alike(_asked(gang.request), gang.members)
+        return total
+
+    def _alike(self, asked: Asked, members: int) -> Amounts:
+        """What so many members with one request take."""
+        total = self._totals.get((asked, members))
+        if total is None:
+            asks = self._asks.get(asked)
+            if asks is None:
+                *built_in, named = asked
+                by_name = {**dict(zip(BUILT_IN, built_in, strict=True)), **{f"resources.{n}": a for n, a in named}}
+                asks = {r: amount for r, name in enumerate(self.resources) if (amount := by_name.get(name))}
+                self._asks[asked] = asks
+            total = self._totals[asked, members] = {r: members * amount for r, amount in asks.items()}
+        return total
 
     def chain(self, gang: Gang) -> tuple[int, ...]:
         """The gang's tenant and all above it."""
@@ -61,31 +77,35 @@ class Tenancy:
         shared = set(self.above[self.index[other]])
         return tuple(t for t in self.above[self.index[tenant]] if t not in shared)
 
-    def shares(self, held: list[int]) -> dict[int, Fraction]:
-        """Share of capacity by resource of which anything is held and that counts."""
-        return {r: Fraction(held[r], cap) for r, cap in enumerate(self.capacity) if cap and held[r] > 0}
-
-    def dominant(self, held: list[int]) -> Fraction:
-        """The largest share, without the weight."""
+    def largest(self, held: list[int]) -> tuple[int, int]:
+        """(amount, capacity) of a resource with the largest share; (0, 1): nothing that counts is held."""
         most, of = 0, 1
         for amount, capacity in zip(held, self.capacity, strict=True):
             if capacity and amount * of > most * capacity:
                 most, of = amount, capacity
-        return Fraction(most, of)
+        return most, of
+
+    def dominant(self, held: list[int]) -> Fraction:
+        """The largest share, without the weight."""
+        return Fraction(*self.largest(held))
 
     def group(self, tenant: int, held: list[int], asked: Amounts) -> int:
         """Class of a tenant that offers a gang: 0 within, 1 below, 2 surplus."""
         quota = self.quota[tenant]
-        if all(held[r] + asked.get(r, 0) <= amount for r, amount in quota.items()):
+        beyond = [r for r, amount in quota.items() if held[r] + asked.get(r, 0) > amount]
+        if not beyond:
             return 0
-        return 1 if all(held[r] < amount for r, amount in quota.items() if r in asked) else 2
+        return 2 if any(held[r] >= quota[r] for r in beyond if r in asked) else 1
 
     def holdings(self) -> Holdings:
         """What running gangs hold; terminating ones hold nothing."""
-        result = Holdings(self, [[0] * len(self.resources) for _ in self.names])
+        members: defaultdict[tuple[str, Asked], int] = defaultdict(int)
         for gang in self.snapshot.running:
             if gang.phase == "running":
-                result.add(gang)
+                members[gang.tenant, _asked(gang.request)] += gang.members
+        result = Holdings(self, [[0] * len(self.resources) for _ in self.names])
+        for (tenant, asked), count in members.items():
+            result.count(self.above[self.index[tenant]], self._alike(asked, count), 1)
         return result
 
 
@@ -98,10 +118,14 @@ class Holdings:
 
     def add(self, gang: Gang, sign: int = 1) -> None:
         """Count a gang in, or with sign −1 out."""
-        total = self.tenancy.total(gang)
-        for tenant in self.tenancy.chain(gang):
+        self.count(self.tenancy.chain(gang), self.tenancy.total(gang), sign)
+
+    def count(self, tenants: tuple[int, ...], total: Amounts, sign: int) -> None:
+        """Add amounts to what each of these tenants holds, or with sign −1 take them off."""
+        for tenant in tenants:
+            held = self.held[tenant]
             for r, amount in total.items():
-                self.held[tenant][r] += sign * amount
+                held[r] += sign * amount
 
     def copy(self) -> Holdings:
         """An independent copy."""
@@ -117,6 +141,11 @@ class Holdings:
         return None
 
 
+def _asked(request: Request) -> Asked:
+    named = tuple(request.resources.items()) if request.resources else ()
+    return request.gpus, request.cpu_milli, request.memory_mib, named
+
+
 def read_tenancy(cluster: Cluster) -> Tenancy:
     """The tenants of a validated snapshot; `default` is one if a gang names it."""
     snapshot = cluster.snapshot
@@ -128,7 +157,7 @@ def read_tenancy(cluster: Cluster) -> Tenancy:
     index = {name: position for position, name in enumerate(names)}
     named = sorted({name for gang in gangs for name in gang.request.resources})
     resources = (*BUILT_IN, *(f"resources.{name}" for name in named))
-    capacity = _capacity(cluster, named)
+    capacity = _capacity(cluster, resources)
     return Tenancy(
         snapshot=snapshot,
         names=names,
@@ -149,13 +178,21 @@ def _above(tenant: Tenant, declared: dict[str, Tenant], index: dict[str, int]) -
     return tuple(index[one.name] for one in chain)
 
 
-def _capacity(cluster: Cluster, named: list[str]) -> tuple[int, ...]:
+def _capacity(cluster: Cluster, resources: tuple[str, ...]) -> tuple[int, ...]:
     """Nodes not down, each minus its `used` and at least 0; 0 where a node sets no limit."""
     up = np.array([node.state != "down" for node in cluster.entries], dtype=np.bool_)[cluster.entry]
-    limit = limits(cluster.entries, named)[:, cluster.entry[up]]
-    used = uses(cluster.entries, named)[:, cluster.entry[up]]
-    unlimited = (limit < 0).any(axis=1)
-    return tuple(np.where(unlimited, 0, np.maximum(limit - used, 0).sum(axis=1)).tolist())
+    row = {resource: r for r, resource in enumerate(cluster.resources)}
+    result = []
+    for resource in resources:
+        if resource in row:
+            unclaimed, unlimited = cluster.unclaimed[row[resource]], cluster.unlimited[row[resource]]
+        else:
+            named = [resource.removeprefix("resources.")]
+            limit, used = limits(cluster.entries, named)[-1], uses(cluster.entries, named)[-1]
+            unclaimed, unlimited = (limit - used)[cluster.entry], (limit < 0)[cluster.entry]
+        counts = not unlimited[up].any()
+        result.append(int(np.maximum(unclaimed[up], 0).sum()) if counts else 0)
+    return tuple(result)
 
 
 def _stated(share: Share | None, resources: tuple[str, ...]) -> Amounts:

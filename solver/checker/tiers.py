@@ -13,17 +13,18 @@ from gangfit.solver.checker.tree import Bools, Ints, Partition
 
 def tier_values(case: Case) -> dict[str, int]:
     """Tier name → value, in lexicographic order."""
-    values = {
-        "admission": int(np.count_nonzero(case.admitted)),
-        **lost_progress(case),
-        **moves(case),
-        "preferred": preferred_level(case),
-        "distance": tree_distance(case),
-        "uplinks": shared_uplinks(case),
-    }
-    for level, (before, after) in zip(case.cluster.tree.levels, intact_domains(case, case.hosted), strict=True):
-        values[f"intact.{level}"] = before - after
-    return values
+    if not case.tiers:
+        lost = zip(case.cluster.tree.levels, intact_domains(case, case.hosted), strict=True)
+        case.tiers = {
+            "admission": int(np.count_nonzero(case.admitted)),
+            **lost_progress(case),
+            **moves(case),
+            "preferred": preferred_level(case),
+            "distance": tree_distance(case),
+            "uplinks": shared_uplinks(case),
+            **{f"intact.{level}": before - after for level, (before, after) in lost},
+        }
+    return case.tiers
 
 
 def tier_scales(case: Case) -> dict[str, int]:

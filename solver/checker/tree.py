@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -55,7 +55,7 @@ def read_tree(snapshot: Snapshot, entry: Ints) -> Tree:
     paths, distinct = coded([node.path for node in snapshot.nodes])
     path_of_node = paths[entry]
     named = [level.name for level in snapshot.topology.levels]
-    partitions = [_partition(_prefix_codes(list(distinct), depth)[path_of_node]) for depth in range(1, len(named) + 1)]
+    partitions = [_partition(codes[path_of_node]) for codes in _prefix_codes(list(distinct), len(named))]
     partitions.append(_partition(np.arange(len(entry), dtype=np.int64)))
     return Tree((*named, NODE_LEVEL), tuple(snapshot.topology.weights()), tuple(partitions))
 
@@ -66,11 +66,17 @@ def coded(values: list[T]) -> tuple[Ints, dict[T, int]]:
     return np.array([*map(codes.__getitem__, values)], dtype=np.int64), codes
 
 
-def _prefix_codes(paths: Sequence[tuple[str | None, ...]], depth: int) -> Ints:
-    """A code per distinct prefix of `depth` entries, -1 for a prefix with a null entry; shape (paths,)."""
-    seen: dict[tuple[str | None, ...], int] = {}
-    codes = [-1 if None in path[:depth] else seen.setdefault(path[:depth], len(seen)) for path in paths]
-    return np.array(codes, dtype=np.int64)
+def _prefix_codes(paths: Sequence[tuple[str | None, ...]], levels: int) -> Iterator[Ints]:
+    """Per level a code per distinct prefix down to it, -1 for a prefix with a null entry; shape (paths,)."""
+    prefix = np.zeros(len(paths), dtype=np.int64)
+    known = np.ones(len(paths), dtype=np.bool_)
+    for level in range(levels):
+        part, parts = coded([path[level] for path in paths])
+        known &= part != parts.get(None, -1)
+        _, first, code = np.unique((prefix * len(parts) + part)[known], return_index=True, return_inverse=True)
+        prefix = np.full(len(paths), -1, dtype=np.int64)
+        prefix[known] = np.argsort(np.argsort(first))[code]
+        yield prefix
 
 
 def _partition(codes: Ints) -> Partition:
