@@ -36,6 +36,11 @@ class Budget:
         """Whether so little is left that no model is worth building: 2 % of the limit."""
         return self.remaining < 0.02 * self.policy.time_limit_s
 
+    @property
+    def parallel(self) -> bool:
+        """Whether two threads may work; deterministic mode keeps to one."""
+        return not self.policy.deterministic and self.policy.workers >= 2
+
     def until(self, share: float, latest: float = math.inf) -> float:
         """The moment when a share of the remaining time (up to `latest`) is over; never in deterministic mode."""
         if self.policy.deterministic:
@@ -148,7 +153,7 @@ def both(work: Callable[[threading.Event], None], beside: Beside, budget: Budget
     The first is told by an event when the other has made it idle.
     """
     idle, done, failed = threading.Event(), threading.Event(), []
-    if budget.policy.deterministic or budget.policy.workers < 2:
+    if not budget.parallel:
         work(idle)
         return
 

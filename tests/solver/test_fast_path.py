@@ -13,8 +13,9 @@ from ortools.sat.python import cp_model
 from random_rounds import random_round
 
 from gangfit.models import Snapshot
-from gangfit.solver import check, engine, local_search, solve, tiers
+from gangfit.solver import check, engine, improver, local_search, solve, tiers, topology
 from gangfit.solver.assignment import tier_values
+from gangfit.solver.dive import dive
 from gangfit.solver.engine import Budget
 from gangfit.solver.kernels import kernel
 from gangfit.solver.master import Master
@@ -54,6 +55,16 @@ class TestAgreement:
     def test_on_tighter_rounds(self) -> None:
         for seed in range(25):
             compare(random_round(seed, nodes=24, gangs=9, members=8), seed)
+
+    def test_on_rounds_taken_for_wide_ones(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Plans are sought while the bounds are at work, from what the linear program's patterns round to."""
+        monkeypatch.setattr(topology, "WIDE", 0)
+        monkeypatch.setattr(topology, "MANY", 2)
+        dives = []
+        monkeypatch.setattr(improver, "dive", lambda *given: dives.append(given) or dive(*given))
+        for seed in range(1_000, 1_040):
+            compare(random_round(seed), seed)
+        assert dives
 
     @pytest.mark.long
     @pytest.mark.parametrize("block", range(20, 420))
