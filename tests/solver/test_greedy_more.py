@@ -18,6 +18,7 @@ from gangfit.solver.greedy import STRATEGIES
 from gangfit.solver.greedy.descent import fewest, tightest
 from gangfit.solver.greedy.site import Site
 from gangfit.solver.greedy.strategies import PLACES, place_one
+from gangfit.solver.kernels import kernel
 from gangfit.solver.problem import Problem, encode
 from gangfit.solver.space import Space
 
@@ -250,6 +251,8 @@ class TestRows:
                     assert (spread.counts == found[rule][j].counts).all()
         assert placed > 500
         assert refused > 100
+        # A second signature would be compiled in the middle of a solve.
+        assert all(len(kernel("place", name).signatures) == 1 for name in ("place", "row", "take", "follow"))
 
     def test_what_is_ahead_is_given_back(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """Two of the small gangs leave the large one a whole node; a third, only ahead, must not stand in its way."""
