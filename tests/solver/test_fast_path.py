@@ -16,13 +16,14 @@ from gangfit.models import Snapshot
 from gangfit.solver import check, engine, improver, local_search, solve, tiers, topology
 from gangfit.solver.assignment import tier_values
 from gangfit.solver.dive import dive
-from gangfit.solver.engine import Budget
+from gangfit.solver.engine import Budget, Outcome
 from gangfit.solver.kernels import kernel
 from gangfit.solver.master import Master
 from gangfit.solver.plain import optimum
 from gangfit.solver.problem import encode
 from gangfit.solver.scales import SHAPES
 from gangfit.solver.tiers import Improvement
+from gangfit.solver.topology import Topology
 
 BLOCK = 50
 TICK = 1e-4
@@ -143,6 +144,26 @@ class TestPresolve:
     @pytest.mark.parametrize(("seed", "nodes", "gangs"), [(300974, 14, 5), (302097, 14, 5), (406917, 20, 6)])
     def test_feasible_stays_feasible(self, seed: int, nodes: int, gangs: int) -> None:
         compare(random_round(seed, nodes=nodes, gangs=gangs, members=6), seed)
+
+
+def test_once_in_doubt_no_gap_model_proves_anything(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every gap model is called infeasible, wrongly: believed it passes the optimum somewhere, in doubt nowhere."""
+    beyond = {False: 0, True: 0}
+    for seed in range(40):
+        problem = encode(random_round(seed, nodes=24, gangs=9, members=8))
+        plan = greedy_plan(problem, worst=True)
+        best = improve(problem, plan, 0)[0] if plan else []
+        if not best or best[0].value:
+            continue
+        with monkeypatch.context() as patch:
+            patch.setattr(topology, "run", lambda *_, **__: Outcome("infeasible", None, None))
+            for doubt in beyond:
+                policy = problem.snapshot.policy.model_copy(update={"deterministic": True, "time_limit_s": 2.0})
+                tier = Topology(problem, plan, 1, 0, Budget(policy), lambda line: None, doubt=doubt)
+                tier.close(1.0)
+                beyond[doubt] += tier.bound > best[1].value
+    assert beyond[False] > 0
+    assert beyond[True] == 0
 
 
 def test_a_failing_engine_costs_its_bound_only(monkeypatch: pytest.MonkeyPatch) -> None:
