@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
-from gangfit.models import Blocked, Plan, Reason, Snapshot
+from gangfit.models import Blocked, PendingGang, Plan, Reason, Snapshot
 from gangfit.solver.problem import UNLIMITED, Problem, encode
 from gangfit.solver.protection import Protection
 from gangfit.solver.reservation import Promise, Reservation
 from gangfit.solver.rights import Right, rights
 from gangfit.solver.space import Alone, members_per_node
+from gangfit.solver.tenants import Order
 
 _RULES: tuple[tuple[Reason, str], ...] = (
     ("topology", "required_level"),
@@ -35,6 +37,15 @@ def explain(snapshot: Snapshot, plan: Plan) -> tuple[Blocked, ...]:
     )
 
 
+class _Said(NamedTuple):
+    """What alike gangs that wait have in common."""
+
+    reason: Reason
+    message: str
+    counters: dict[str, int]
+    retry_at_s: int | None
+
+
 class Reasons:
     """Why blocked gangs wait. What alike gangs share is counted once."""
 
@@ -42,17 +53,37 @@ class Reasons:
         self.problem = problem
         self._head = head
         self._alone = Alone(problem)
-        self._empty = Alone(problem.empty())
-        self._order = problem.order()
         self._rights: dict[tuple[int, int, int, int, bool], Right] = {}
         """(tenant, shape, members, priority, may preempt) → right with no other gang before it."""
         self._takes: dict[tuple[object, ...], bool] = {}
         """What decides a gang's right, and its required level → whether the right makes room."""
         self._counters: dict[tuple[int, int, int], dict[str, int]] = {}
         """(shape, required, members where they matter) → counters."""
+        self._said: dict[tuple[object, ...], _Said] = {}
+        """What decides a gang's right, its required level, when it was preempted, `undecided` → what is said of it."""
 
     def explain(self, gang: int, undecided: bool, promise: Promise | None = None) -> Blocked:
         """The reason a blocked gang waits; `undecided`: its question ran out of time."""
+        wanted = self.problem.gangs[gang]
+        preempted_s = wanted.preempted_s if isinstance(wanted, PendingGang) else None
+        key = *self._alike(gang), int(self.problem.required[gang]), preempted_s, undecided
+        if key not in self._said:
+            self._said[key] = self._say(gang, undecided)
+        said = self._said[key]
+        message = said.message
+        if said.reason == "competing" and self._head is not None and self._head.hindered_by(gang):
+            message += f", {self.problem.gangs[self._head.gang].name!r} among them, promised for {self._head.start_s}"
+        return Blocked.trusted(
+            gang=wanted.name,
+            reason=said.reason,
+            message=message if promise is None else f"{message}; {promise.message}",
+            counters=said.counters.copy(),
+            retry_at_s=said.retry_at_s,
+            reservation=None if promise is None else promise.reservation,
+        )
+
+    def _say(self, gang: int, undecided: bool) -> _Said:
+        """What is said of a gang and all that are alike."""
         reason = "undecided" if undecided else self._reason(gang)
         # Members show in the counters only where a node has no limit, and every node limits GPUs.
         members = 0 if self.problem.request[gang, 0] else int(self.problem.members[gang])
@@ -60,18 +91,11 @@ class Reasons:
         if alike not in self._counters:
             self._counters[alike] = _counters(self.problem, gang)
         counters = self._counters[alike]
-        held = self._protection.held_by(gang, self._right(gang).any) if reason == "protected" else ""
+        if reason != "protected":
+            return _Said(reason, _message(self.problem, gang, reason, counters, ""), counters, None)
+        held = self._protection.held_by(gang, self._right(gang).any)
         message = _message(self.problem, gang, reason, counters, held)
-        if reason == "competing" and self._head is not None and self._head.hindered_by(gang):
-            message += f", {self.problem.gangs[self._head.gang].name!r} among them, promised for {self._head.start_s}"
-        return Blocked(
-            gang=self.problem.gangs[gang].name,
-            reason=reason,
-            message=message if promise is None else f"{message}; {promise.message}",
-            counters=counters,
-            retry_at_s=self._protection.retry_at(gang) if reason == "protected" else None,
-            reservation=None if promise is None else promise.reservation,
-        )
+        return _Said(reason, message, counters, self._protection.retry_at(gang))
 
     def _reason(self, gang: int) -> Reason:
         """The reason of a gang whose question was settled."""
@@ -101,9 +125,24 @@ class Reasons:
 
     def _alike(self, gang: int) -> tuple[int, int, int, int, bool]:
         """What decides its right."""
+        return self._facts[gang]
+
+    @cached_property
+    def _facts(self) -> list[tuple[int, int, int, int, bool]]:
         problem = self.problem
-        tenant, shape, members = (int(row[gang]) for row in (problem.tenant_of, problem.shape_of, problem.members))
-        return tenant, shape, members, problem.gangs[gang].priority, bool(problem.may_preempt[gang])
+        columns = (problem.tenant_of, problem.shape_of, problem.members)
+        tenant, shape, members = (column.tolist() for column in columns)
+        priority = [gang.priority for gang in problem.gangs]
+        return list(zip(tenant, shape, members, priority, problem.may_preempt.tolist(), strict=True))
+
+    @cached_property
+    def _empty(self) -> Alone:
+        """As if all running gangs were gone."""
+        return Alone(self.problem.empty())
+
+    @cached_property
+    def _order(self) -> Order:
+        return self.problem.order()
 
     @cached_property
     def _protection(self) -> Protection:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from gangfit.models import Gang, Move, PendingGang, Placement, Plan, Preemption, RunningGang, Snapshot
+from gangfit.models import Gang, Move, PendingGang, Placement, Plan, Preemption, Reason, RunningGang, Snapshot
 from gangfit.solver.checker.cluster import Cluster, Occupancy, read_cluster
 from gangfit.solver.checker.room import Masks, Room, Wish, read_wishes
 from gangfit.solver.checker.tenancy import Holdings, Tenancy, read_tenancy
@@ -57,6 +57,8 @@ class Case:
         self.taken += self.arrivals.taken(cluster.running_asks, len(cluster.names))
         self.counted: dict[tuple[Wish, int], dict[str, int]] = {}
         """(wish, members where they matter) → counters of a blocked gang."""
+        self.reasons: dict[tuple[Wish, int, str], Reason] = {}
+        """(wish, members, tenant) → why such gangs wait."""
         self.tiers: dict[str, int] = {}
         """Tier name → value, once they are computed."""
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import chain
 
 import numpy as np
 
 from gangfit.models import Gang, Node, PendingGang, RunningGang, Snapshot
-from gangfit.solver.checker.tree import Bools, Ints, Partition, Tree, read_tree
+from gangfit.solver.checker.tree import Bools, Ints, Partition, Tree, coded, read_tree
 
 CEILING = 2**40
 """Amounts saturate here. It is more than any capacity (at most 10¹⁰), and 2¹⁷ of it still fit an int64."""
@@ -26,6 +26,8 @@ class Occupancy:
     """Node index of each triple."""
     members: Ints
     """Members of the gang on the node."""
+    _pairs: dict[Partition, tuple[Ints, Ints]] = field(default_factory=dict, init=False)
+    """Level, asked once → `pairs`."""
 
     def only(self, gangs: Bools) -> Occupancy:
         """The triples of the marked gangs; `gangs` has shape (gangs,)."""
@@ -53,9 +55,12 @@ class Occupancy:
 
     def pairs(self, partition: Partition) -> tuple[Ints, Ints]:
         """Distinct (gang index, domain id) pairs with a member in the domain, ascending."""
-        domains = len(partition.known)
-        pairs = np.unique(self.gang * domains + partition.domain[self.node])
-        return pairs // domains, pairs % domains
+        if partition not in self._pairs:
+            domains = len(partition.known)
+            pairs = np.sort(self.gang * domains + partition.domain[self.node])
+            pairs = pairs[np.diff(pairs, prepend=-1) > 0]
+            self._pairs[partition] = pairs // domains, pairs % domains
+        return self._pairs[partition]
 
 
 @dataclass(frozen=True)
@@ -81,6 +86,8 @@ class Cluster:
     """Resource names: gpus, cpu_milli, memory_mib, resources.<name> …"""
     ready: Bools
     """Nodes that take new members, shape (nodes,)."""
+    down: Bools
+    """Nodes that are no capacity, shape (nodes,)."""
     unclaimed: Ints
     """Amounts beside `used`, shape (resources, nodes); meaningless where `unlimited`."""
     free: Ints
@@ -134,6 +141,7 @@ def read_cluster(snapshot: Snapshot) -> Cluster:
     counted = np.array([gang.phase == "running" for gang in snapshot.running], dtype=np.bool_)
     limit, used = limits(entries, named)[:, entry], uses(entries, named)[:, entry]
     held = running.only(counted).taken(asks, len(names))
+    state, states = coded([node.state for node in entries])
     return Cluster(
         snapshot=snapshot,
         entries=entries,
@@ -142,7 +150,8 @@ def read_cluster(snapshot: Snapshot) -> Cluster:
         index=index,
         tree=read_tree(snapshot, entry),
         resources=resources,
-        ready=np.array([node.state == "ready" for node in entries], dtype=np.bool_)[entry],
+        ready=(state == states.get("ready", -1))[entry],
+        down=(state == states.get("down", -1))[entry],
         unclaimed=limit - used,
         free=clamped(snapshot, limit - used - held),
         unlimited=limit < 0,
@@ -186,10 +195,14 @@ def limits(entries: Sequence[Node], named: Sequence[str]) -> Ints:
 
 def uses(entries: Sequence[Node], named: Sequence[str]) -> Ints:
     """What `used` takes per resource and entry."""
-    used = [node.used for node in entries]
+    objects = [node.used for node in entries]
+    # Entries that state nothing share one object.
+    which, distinct = coded([*map(id, objects)])
+    by_id = dict(zip(map(id, objects), objects, strict=True))
+    used = [by_id[key] for key in distinct]
     columns = [[one.gpus for one in used], [one.cpu_milli for one in used], [one.memory_mib for one in used]]
     columns += [[one.resources.get(name, 0) for one in used] for name in named]
-    return np.array(columns, dtype=np.int64)
+    return np.array(columns, dtype=np.int64)[:, which]
 
 
 def _occupancy(placements: Sequence[dict[str, int]], index: dict[str, int]) -> Occupancy:

@@ -48,29 +48,33 @@ def considered_order(case: Case) -> Iterator[Violation]:
             yield Violation(rule="considered_order", gang=gang, message=f"considered: gang {gang!r} {message}")
 
 
-def _untrue(case: Case, entry: Considered, turn: Turn, late: bool) -> Iterator[str]:
-    """What is wrong with one step, as the end of a sentence."""
+def _untrue(case: Case, entry: Considered, turn: Turn, late: bool) -> list[str]:
+    """What is wrong with one step, as the ends of sentences."""
+    faults = []
     placed = bool(case.admitted[turn.rank]) and (late or turn.rank not in case.late)
     if entry.admitted != placed:
-        yield f"has admitted {entry.admitted}, it is {'placed' if placed else 'not placed'}"
+        faults.append(f"has admitted {entry.admitted}, it is {'placed' if placed else 'not placed'}")
     *above, (_, group, share) = turn.decided
-    yield from _wrong(entry.group, entry.share, group, share)
-    known = [tenant for tenant, _, _ in above]
+    faults += _wrong(entry.group, entry.share, group, share)
     if not entry.above:
-        return
+        return faults
+    known = [tenant for tenant, _, _ in above]
     if [stated.tenant for stated in entry.above] != known:
-        yield f"has tenants {[stated.tenant for stated in entry.above]} above its own, they are {known}"
-        return
+        faults.append(f"has tenants {[stated.tenant for stated in entry.above]} above its own, they are {known}")
+        return faults
     for stated, (tenant, group, share) in zip(entry.above, above, strict=True):
-        for message in _wrong(stated.group, stated.share, group, share):
-            yield f"{message}, of tenant {tenant!r} above its own"
+        wrong = _wrong(stated.group, stated.share, group, share)
+        faults += [f"{message}, of tenant {tenant!r} above its own" for message in wrong]
+    return faults
 
 
-def _wrong(stated: str, stated_share: float, group: int, share: float) -> Iterator[str]:
+def _wrong(stated: str, stated_share: float, group: int, share: float) -> list[str]:
+    faults = []
     if stated != GROUPS[group]:
-        yield f"has group {stated!r}, recomputed {GROUPS[group]!r}"
+        faults.append(f"has group {stated!r}, recomputed {GROUPS[group]!r}")
     if abs(stated_share - share) > TOLERANCE:
-        yield f"has share {stated_share}, recomputed {share}"
+        faults.append(f"has share {stated_share}, recomputed {share}")
+    return faults
 
 
 def considered(case: Case) -> Iterator[Turn]:
@@ -108,6 +112,8 @@ class _Filling:
         self._queue: list[deque[int]] = [deque() for _ in tenants]
         for rank, tenant in enumerate(self._leaf):
             self._queue[tenant].append(rank)
+        self._edges = [list(zip(chain, (*chain[1:], ROOT), strict=True)) for chain in tenancy.above]
+        """By tenant: itself and all above it, each with its parent."""
         self._version = [0 for _ in tenants]
         self._offered: dict[int, tuple[int, int]] = {}
         """Tenant → standing with the gang that it offers."""
@@ -169,8 +175,7 @@ class _Filling:
 
     def _offer(self, leaf: int) -> None:
         """Renew the offers of a tenant and of all above it."""
-        chain = self._tenancy.above[leaf]
-        for tenant, parent in zip(chain, (*chain[1:], ROOT), strict=True):
+        for tenant, parent in self._edges[leaf]:
             self._version[tenant] += 1
             rank = self._first(tenant)
             if rank is not None:

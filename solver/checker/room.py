@@ -161,7 +161,7 @@ def _kinds(free: Ints) -> tuple[Ints, Ints]:
     """The kind of every node, shape (nodes,), and one node of each kind, shape (kinds,); alike columns are one kind."""
     kind = np.zeros(free.shape[1], dtype=np.int64)
     nodes = np.zeros(1, dtype=np.int64)
-    for row in free:
+    for row in free[(free != free[:, :1]).any(axis=1)]:
         values, code = np.unique(row, return_inverse=True)
         _, nodes, kind = np.unique(kind * len(values) + code, return_index=True, return_inverse=True)
     return kind, nodes

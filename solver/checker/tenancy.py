@@ -180,7 +180,7 @@ def _above(tenant: Tenant, declared: dict[str, Tenant], index: dict[str, int]) -
 
 def _capacity(cluster: Cluster, resources: tuple[str, ...]) -> tuple[int, ...]:
     """Nodes not down, each minus its `used` and at least 0; 0 where a node sets no limit."""
-    up = np.array([node.state != "down" for node in cluster.entries], dtype=np.bool_)[cluster.entry]
+    up = ~cluster.down
     row = {resource: r for r, resource in enumerate(cluster.resources)}
     result = []
     for resource in resources:

@@ -89,8 +89,10 @@ def _preferring(case: Case) -> list[tuple[int, int]]:
 
 def _crossing(partition: Partition, occupancy: Occupancy) -> Ints:
     """Gangs with a member inside and a member outside, per domain."""
+    if not len(occupancy.gang):
+        return np.zeros(len(partition.known), dtype=np.int64)
     gang, domain = occupancy.pairs(partition)
-    spread = np.bincount(gang)[gang] > 1 if len(gang) else np.zeros(0, dtype=np.bool_)
+    spread = np.bincount(gang)[gang] > 1
     return np.bincount(domain[spread], minlength=len(partition.known))
 
 

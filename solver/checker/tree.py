@@ -16,7 +16,7 @@ Bools = npt.NDArray[np.bool_]
 T = TypeVar("T", bound=Hashable)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Partition:
     """The domains of one level; ids are dense, 0 … domains − 1."""
 

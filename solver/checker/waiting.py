@@ -59,6 +59,8 @@ def _untrue(case: Case, entry: Blocked) -> Iterator[str]:
         yield f"retry_at_s is {entry.retry_at_s} with reason {entry.reason!r}; only 'protected' has one, after time_s"
     if entry.counters:
         counters = true_counters(case, rank)
+        if entry.counters == counters:
+            return
         for name, stated in entry.counters.items():
             if name not in counters:
                 yield f"counter {name!r} is unknown here; known: {', '.join(counters)}"
@@ -67,7 +69,15 @@ def _untrue(case: Case, entry: Blocked) -> Iterator[str]:
 
 
 def true_reason(case: Case, rank: int) -> Reason:
-    """Why the gang waits, if its question was settled."""
+    """Why the gang waits, if its question was settled; judged once for alike gangs of a tenant."""
+    gang = case.cluster.pending[rank]
+    alike = case.wishes[rank], gang.members, gang.tenant
+    if alike not in case.reasons:
+        case.reasons[alike] = _judged(case, rank)
+    return case.reasons[alike]
+
+
+def _judged(case: Case, rank: int) -> Reason:
     wish, gang, room = case.wishes[rank], case.cluster.pending[rank], case.alone
     if room.most(wish) >= gang.members:
         return "competing" if case.held_before.over_limit(gang) is None else "limit"
