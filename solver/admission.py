@@ -127,6 +127,8 @@ class Loop:
     """(shape, required level) → members that have no room even when all of known end has ended."""
     doubtful: int = 0
     """Refusals that rest on floats."""
+    again: bool = False
+    """All have been considered: who is asked now has been refused with victims of its own."""
     stale: bool = False
     """The victims at hand are lawful, but not known to be the cheapest."""
 
@@ -157,7 +159,7 @@ class Loop:
             self.admitted.append(gang)
             self.headroom.take(gang)
             if gang not in self.preemption.preemptors:
-                self.refusals.started(gang, self._plain())
+                self.refusals.started()
         self.order.settle(gang, yes)
         if not yes:
             self._reserve(gang)
@@ -247,14 +249,17 @@ class Loop:
 
     def ask_again(self) -> None:
         """Victims may have left more room than their takers needed: the refused are asked again, in free space."""
+        self.again = True
         for gang in [step.gang for step in self.steps if not self._starts(step.gang)]:
             head = self.reservation
-            how, yes = self._instead(head) if head is not None and gang == head.gang else self._in_free_space(gang)
+            how, yes = (
+                self._instead(head) if head is not None and gang == head.gang else self._in_free_space(gang)
+            )
             if yes:
                 self.admitted.append(gang)
                 self.late.append(gang)
                 self.headroom.take(gang)
-                self.refusals.started(gang, self._plain())
+                self.refusals.started()
                 self.order.add(gang)
             if how == "limit" or yes:
                 self.decided[gang] = "limit" if self.decided[gang] == "limit" else how
@@ -290,9 +295,9 @@ class Loop:
         elif self._alike(gang):
             # The question with victims of its own, which comes next, is the same question.
             return "search", False
-        elif (settled := self.refusals.covers(gang, False)) is not None:
+        elif (settled := self.refusals.covers(gang, None)) is not None:
             return ("search" if settled else "limit"), False
-        elif self._ask(gang) == "no":
+        elif not self.again and self._ask(gang) == "no":
             # With victims of its own it would have more room than without: no twice.
             return "search", False
         else:
@@ -302,7 +307,7 @@ class Loop:
             if answer.verdict == "yes":
                 self.preemption.victims, self.preemption.cuts = answer.victims, cuts
             else:
-                self.refusals.add(gang, False, answer.verdict == "no", self._plain(), ())
+                self.refusals.add(gang, None, answer.verdict == "no", not cuts)
                 self.doubtful += answer.verdict == "no" and not answer.certified
         if answer.verdict == "yes":
             self._restart(answer.assignment)
@@ -334,10 +339,6 @@ class Loop:
         if gang is None:
             return rights(self.problem, self.admitted, self.preemption.preemptors)
         return rights(self.problem, [*self.admitted, gang], self.preemption.preemptors | {gang})
-
-    def _plain(self) -> bool:
-        """Whether the rights of all preemptors hold whoever leaves."""
-        return all(self.grounds.plain(right) for right in self._rights())
 
     def _alike(self, gang: int) -> bool:
         """Whether the gang may take exactly whom the preemptors before it may take, whatever the shares.
@@ -393,7 +394,7 @@ class Loop:
         gangs, everyone = [*self.admitted, gang], self._rights(gang)
         plain = all(self.grounds.plain(right) for right in everyone)
         found = None
-        if (known := self.refusals.covers(gang, True)) is not None:
+        if (known := self.refusals.covers(gang, held)) is not None:
             asked = Asked(Answer("no" if known else "limit"), [])
         elif plain and (found := self._found(gang, held, everyone)) is not None:
             asked = Asked(found, [], greedy=True)
@@ -401,7 +402,7 @@ class Loop:
             self.progress(f"admission: {self.problem.gangs[gang].name!r}: with victims?")
             asked = Asked(*fits_with_victims(self.problem, gangs, self.preemption, True, self.budget))
             if asked.answer.verdict != "yes":
-                self.refusals.add(gang, True, asked.answer.verdict == "no", plain, self.grounds.owners(held))
+                self.refusals.add(gang, held, asked.answer.verdict == "no", not asked.cuts)
                 self.doubtful += asked.answer.verdict == "no" and not asked.answer.certified
         self.asked[gang] = asked
         return asked

@@ -65,15 +65,17 @@ def node_classes(
     single: Collection[int] = (),
     free: IntArray | None = None,
     marks: IntArray | None = None,
+    levels: int | None = None,
 ) -> list[NodeClass]:
     """Classes of the nodes that can hold a member of any of the gangs; nodes in `single` stay alone.
 
     Nodes are of one class when they share the finest named domain, the free amounts that the gangs ask, intactness
     and the gangs that may use them. A node outside every gang's required level holds nothing of that gang.
     `free` (N, R) is the most that could be free, where victims may leave; nodes with different `marks` (N,), the
-    victims on them, are of different classes.
+    victims on them, are of different classes. With `levels` only domains of the first few levels tell nodes apart, and
+    intactness doesn't.
     """
-    return grouping(problem, gangs, single, free, marks).classes()
+    return grouping(problem, gangs, single, free, marks, levels).classes()
 
 
 def grouping(
@@ -82,6 +84,7 @@ def grouping(
     single: Collection[int] = (),
     free: IntArray | None = None,
     marks: IntArray | None = None,
+    levels: int | None = None,
 ) -> Grouping:
     """As `node_classes`, up to the sorting of the nodes."""
     tree = problem.tree
@@ -103,23 +106,37 @@ def grouping(
     room, same = np.unique(room, axis=0, return_inverse=True)
     row = {j: int(same.ravel()[number]) for j, number in row.items()}
     asked = np.flatnonzero(problem.request[list(gangs)].any(axis=0))
-    leaf = tree.domain[tree.named - 1][useful] if tree.named else np.zeros(len(useful), dtype=np.int64)
+    named = tree.named if levels is None else levels
+    same_leaf = np.zeros(len(useful), dtype=np.int64)
+    leaf = tree.domain[named - 1][useful] if named else same_leaf
     alone = np.zeros(len(problem.node_names), dtype=np.int64)
     alone[list(single)] = np.array(list(single), dtype=np.int64) + 1
     keys = np.column_stack(
         [
             leaf,
             alone[useful],
-            problem.intact[useful],
-            np.zeros(len(useful), dtype=np.int64) if marks is None else marks[useful],
+            problem.intact[useful] if levels is None else same_leaf,
+            same_leaf if marks is None else marks[useful],
             problem.free[np.ix_(useful, asked)] - problem.debt[np.ix_(useful, asked)],
             room[:, useful].T,
         ]
     )
-    _, inverse = np.unique(keys, axis=0, return_inverse=True)
-    order = np.argsort(inverse.ravel(), kind="stable")
-    nodes = np.split(useful[order], np.cumsum(np.bincount(inverse.ravel()))[:-1])
+    inverse = ranks(keys)
+    order = np.argsort(inverse, kind="stable")
+    nodes = np.split(useful[order], np.cumsum(np.bincount(inverse))[:-1])
     return Grouping(problem, nodes, row, room[:, [int(group[0]) for group in nodes]])
+
+
+def ranks(rows: IntArray) -> IntArray:
+    """(n,): place of each row (n, k) among the distinct rows in lexicographic order, as `np.unique` by rows gives it.
+
+    Column by column: sorting numbers is many times faster than sorting rows.
+    """
+    result = np.zeros(len(rows), dtype=np.int64)
+    for column in rows.T:
+        _, place = np.unique(column, return_inverse=True)
+        _, result = np.unique(result * (int(place.max(initial=0)) + 1) + place, return_inverse=True)
+    return result
 
 
 def _room(problem: Problem, free: IntArray, gang: int) -> IntArray:

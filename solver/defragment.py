@@ -97,6 +97,10 @@ class ClearingSlots(MovingSlots):
         self._job = job
         super().__init__(problem, (), (), [job.everyone], single)
 
+    def _levels(self, problem: Problem, gangs: Sequence[int]) -> int | None:
+        """All: the domains to be emptied are among them."""
+        return None
+
     def _members(self) -> None:
         super()._members()
         self.cleared = self._job.clear(self)

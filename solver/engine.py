@@ -82,11 +82,18 @@ Beside = Callable[[threading.Event], bool]
 
 
 def run(
-    model: cp_model.CpModel, budget: Budget, share: float = 1.0, *, tight: bool = False, beside: Beside | None = None
+    model: cp_model.CpModel,
+    budget: Budget,
+    share: float = 1.0,
+    *,
+    tight: bool = False,
+    beside: Beside | None = None,
+    gap: float = 0.0,
 ) -> Outcome:
     """Solve a model within a share of the remaining budget.
 
     `tight`: its linear relaxation is what closes it. `beside` takes one of the workers, where there are several.
+    `gap`: share of the value above the bound at which to stop.
     """
     limit = budget.remaining * share
     if limit <= 0:
@@ -106,6 +113,7 @@ def run(
     if tight:
         parameters.linearization_level = 2
         parameters.num_workers = 1
+    parameters.relative_gap_limit = gap
     if beside is None or budget.policy.deterministic or budget.policy.workers < 2:
         status = solver.solve(model)
     else:
@@ -114,7 +122,9 @@ def run(
     bound = math.ceil(solver.best_objective_bound - 1e-6) if model.has_objective() else None
     if status == cp_model.OPTIMAL or status == cp_model.FEASIBLE:
         values = tuple(solver.response_proto.solution)
-        return Outcome("optimal" if status == cp_model.OPTIMAL else "feasible", values, bound)
+        # Within the gap is called optimal, too.
+        best = status == cp_model.OPTIMAL and (bound is None or bound >= round(solver.objective_value))
+        return Outcome("optimal" if best else "feasible", values, bound)
     if status == cp_model.INFEASIBLE:
         return Outcome("infeasible", None, None)
     if status == cp_model.MODEL_INVALID:

@@ -47,9 +47,9 @@ class Joint(Merged):
         self.rights = list(rights)
         self.victims = candidates(rights, len(problem.victims.gangs)) if only is None else sorted(only)
         self._holders = _holders(problem, self.victims)
-        self._most = problem.without(self.victims).free
+        self.most = problem.without(self.victims).free
         """(N, R): free if every victim left."""
-        classes = _classes(problem, gangs, self._most, self._holders, single)
+        classes = _classes(problem, gangs, self.most, self._holders, single, self._levels(problem, gangs))
         self.evicted: dict[int, cp_model.IntVar] = {}
         """e[v]: the running gang gives way."""
         self.reclaimed: dict[tuple[int, int], cp_model.IntVar] = {}
@@ -65,10 +65,24 @@ class Joint(Merged):
         if lawful:
             self.victim_right()
 
+    @property
+    def pairs(self) -> int:
+        """(class, gang) pairs of the same question on placements."""
+        classes = _classes(self.problem, self.gangs, self.most, self._holders, (), None)
+        return sum(len(group.room) for group in classes)
+
+    def _levels(self, problem: Problem, gangs: Sequence[int]) -> int | None:
+        """As in `node_classes`."""
+        return None
+
     def _members(self) -> None:
         for v in self.victims:
             self.evicted[v] = self.model.new_bool_var("")
         super()._members()
+
+    def holders(self, node: int) -> list[int]:
+        """Victims on a node."""
+        return [v for v, _ in self._holders.get(node, ())]
 
     def held(self, k: int, r: int) -> list[tuple[int, int]]:
         """(victim, amount of a resource that it holds on each node of a class)."""
@@ -160,6 +174,11 @@ class Joint(Merged):
             kept = {g: n for g, n in found.items() if g.entitled or g.above not in surely or last in n}
             self._grounds_of[owner] = kept
         return self._grounds_of[owner]
+
+    @property
+    def conditional(self) -> bool:
+        """Whether a right depends on who else leaves, so that part of a lawful set may not be lawful."""
+        return any(not ground.entitled for grounds in self._grounds_of.values() for ground in grounds)
 
     def _within(self, v: int, i: int, claim: cp_model.IntVar) -> None:
         """The claim holds only if the preemptor's tenants are within quota, up to below the common ancestor."""
@@ -259,10 +278,11 @@ def _classes(
     most: IntArray,
     holders: dict[int, tuple[tuple[int, int], ...]],
     single: Collection[int],
+    levels: int | None,
 ) -> list[NodeClass]:
     """Node classes by what is free, what could be free, and who would have to leave."""
     numbers: dict[tuple[tuple[int, int], ...], int] = {}
     marks = np.zeros(len(problem.node_names), dtype=np.int64)
     for n, held in holders.items():
         marks[n] = numbers.setdefault(held, len(numbers) + 1)
-    return node_classes(problem, gangs, single, free=most, marks=marks)
+    return node_classes(problem, gangs, single, free=most, marks=marks, levels=levels)

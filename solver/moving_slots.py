@@ -41,6 +41,9 @@ class MovingSlots(MoveChoice, Slots):
         """Gangs that are demand in every solution."""
         return self._admitted
 
+    def victim_needed(self) -> None:
+        """Gangs that move make room, too: cuts say who isn't needed."""
+
     def _more(self, within: Collection[int], r: int, size: int) -> cp_model.LinearExprT:
         """What gangs that move ask again, in slots of a size."""
         problem, terms = self.problem, []

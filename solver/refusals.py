@@ -52,59 +52,65 @@ class Grounds:
 @dataclass(frozen=True)
 class _Refusal:
     gang: int
-    mine: bool
-    """With victims of its own; else beside those of others."""
+    right: Right | None
+    """The gang's right to victims of its own; None: beside those of others."""
     settled: bool
     """Answered no; else time ran out."""
-    plain: bool
-    """All rights in the question hold whoever leaves."""
-    lenders: frozenset[int]
-    """Tenants, with all above them, that its own right reclaims from."""
+    lasting: bool
+    """Answered without rule 11: no lawful set leaves room, whether all of it is needed or not."""
 
 
 class Refusals:
     """Gangs refused since victims last changed.
 
-    A no covers gangs that ask no less in the same place with no wider right. It outlives gangs that start in free space
-    where all rights are plain: without such a gang, a plan for both is one for the other with fewer victims; unless it
-    belongs to a tenant that lends, for then it widens the right.
+    A no covers gangs that ask no less in the same place with no wider right. Where it doesn't rest on rule 11 it also
+    covers gangs with more members, and outlives gangs that start in free space: a lawful set that leaves room for them,
+    too, would leave room without them, and they come after all who may take victims.
     """
 
     def __init__(self, problem: Problem) -> None:
         self._problem = problem
         self._known: list[_Refusal] = []
 
-    def add(self, gang: int, mine: bool, settled: bool, plain: bool, lenders: Collection[int]) -> None:
-        """A question was answered no or (`settled` false) not in time."""
-        chain = self._problem.tenants.chain
-        above = frozenset(t for lender in lenders for t in chain(lender))
-        self._known.append(_Refusal(gang, mine, settled, plain, above))
+    def add(self, gang: int, right: Right | None, settled: bool, lasting: bool) -> None:
+        """A question was answered no or (`settled` false) not in time. Arguments as the fields of a refusal."""
+        self._known.append(_Refusal(gang, right, settled, lasting))
 
-    def covers(self, gang: int, mine: bool) -> bool | None:
+    def covers(self, gang: int, right: Right | None) -> bool | None:
         """Whether what is known answers this question no; false: one like it was not settled in time; None: neither."""
-        return max((known.settled for known in self._known if self._answers(known, gang, mine)), default=None)
+        return max((known.settled for known in self._known if self._answers(known, gang, right)), default=None)
 
-    def started(self, gang: int, plain: bool) -> None:
-        """The gang starts in free space; `plain`: the rights of all preemptors hold whoever leaves."""
-        chain = set(self._problem.tenants.chain(int(self._problem.tenant_of[gang])))
-        self._known = [one for one in self._known if plain and one.plain and not chain & one.lenders]
+    def started(self) -> None:
+        """A gang starts in free space."""
+        self._known = [one for one in self._known if one.lasting]
 
     def clear(self) -> None:
         """Victims changed."""
         self._known.clear()
 
-    def _answers(self, known: _Refusal, gang: int, mine: bool) -> bool:
+    def _answers(self, known: _Refusal, gang: int, right: Right | None) -> bool:
         problem, other = self._problem, known.gang
-        if mine != known.mine or problem.shape_of[gang] != problem.shape_of[other]:
+        if (right is None) != (known.right is None) or problem.shape_of[gang] != problem.shape_of[other]:
             return False
         if problem.required[other] not in (-1, problem.required[gang]):
             return False
-        if problem.members[gang] != problem.members[other] and not (
-            known.plain and problem.members[gang] > problem.members[other]
-        ):
+        members, refused = problem.members[gang], problem.members[other]
+        if members < refused or (members > refused and not known.lasting):
             return False
         if problem.tenant_of[gang] != problem.tenant_of[other]:
             limit = problem.tenants.limit[list(problem.tenants.chain(int(problem.tenant_of[other])))]
-            return not mine and bool((limit >= UNBOUNDED).all())
-        wider = problem.gangs[gang].priority > problem.gangs[other].priority
-        return not mine or not (wider or problem.may_preempt[gang] > problem.may_preempt[other])
+            return right is None and bool((limit >= UNBOUNDED).all())
+        return right is None or known.right is None or no_wider(problem, right, known.right)
+
+
+def no_wider(problem: Problem, right: Right, other: Right) -> bool:
+    """Whether all that a right may take, whoever else leaves, another of the same tenant may take, too."""
+    if (right.own & ~other.own).any() or (right.reclaim & ~other.reclaim).any():
+        return False
+    tenants, tenant = problem.tenants, int(problem.tenant_of[right.gang])
+    more = right.started - other.started
+    for owner in np.unique(problem.victims.tenant[right.reclaim]).tolist():
+        lends, within = list(tenants.below_ancestor(owner, tenant)), list(tenants.below_ancestor(tenant, owner))
+        if (more[lends] > 0).any() or (more[within] < 0).any():
+            return False
+    return True

@@ -18,6 +18,7 @@ from gangfit.solver.assignment import Assignment
 from gangfit.solver.bundles import Bundle, Offers, binding, gpus, taken
 from gangfit.solver.joint import Joint
 from gangfit.solver.merged import Sum
+from gangfit.solver.needed_rows import victim_needed
 from gangfit.solver.problem import Problem
 from gangfit.solver.rights import Right
 
@@ -44,6 +45,18 @@ class Slots(Joint):
         super().__init__(problem, gangs, rights, single, False, only, lawful)
         for enough in cuts:
             self.cut(enough)
+        if cuts and self.conditional:
+            # Only once rule 11 has turned out to matter: a no without it lasts longer.
+            self.victim_needed()
+
+    def victim_needed(self) -> None:
+        """Rule 11 as far as counting goes. Where rights are plain, the cheapest victims are all needed anyway."""
+        victim_needed(self)
+
+    def _levels(self, problem: Problem, gangs: Sequence[int]) -> int | None:
+        """Nodes are told apart by the domains in which some gang has to sit whole, not by finer ones."""
+        finest = max((int(problem.required[j]) for j in gangs), default=-1)
+        return min(finest, problem.tree.named - 1) + 1
 
     def _members(self) -> None:
         for v in self.victims:
@@ -147,7 +160,7 @@ class Slots(Joint):
 
     def _binding(self) -> list[Bundle]:
         """Bundles of more than GPUs that bind somewhere."""
-        return binding(self.problem, self.gangs, self._most)
+        return binding(self.problem, self.gangs, self.most)
 
     def _slots_of(self, k: int, bundle: Bundle) -> cp_model.LinearExprT:
         """Slots that the nodes of a class offer."""

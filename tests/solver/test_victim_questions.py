@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import random
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -21,10 +22,12 @@ from gangfit.solver.engine import Budget
 from gangfit.solver.joint import Joint, candidates
 from gangfit.solver.linear_form import linear_form
 from gangfit.solver.mip import run_mip
-from gangfit.solver.oracle import lawful
-from gangfit.solver.problem import encode
+from gangfit.solver.needed_rows import victim_needed
+from gangfit.solver.oracle import fits, lawful
+from gangfit.solver.problem import Problem, encode
 from gangfit.solver.refusals import Refusals
-from gangfit.solver.rights import attainable, rights
+from gangfit.solver.rights import Right, attainable, rights
+from gangfit.solver.slots import Slots
 
 
 class Rights(Joint):
@@ -71,6 +74,62 @@ class TestLending:
                     assert verdict(model.model) == expected, (seed, chosen)
                     seen[expected] += 1
         assert min(seen.values()) >= 8, seen
+
+
+def without_levels(snapshot: Snapshot, seed: int) -> Snapshot:
+    """The same round where gangs ask for room alone, and no tenant has a limit."""
+    rng = random.Random(seed)
+    document = snapshot.model_dump(by_alias=True)
+    for tenant in document["tenants"]:
+        tenant["limit"] = None
+    for gang in document["pending"]:
+        gang["topology"]["required"] = None
+        if rng.random() < 0.5:
+            gang["selector"] = {}
+    return Snapshot.model_validate(document)
+
+
+class TestNeededRows:
+    def test_every_set_of_needed_victims_is_allowed(self) -> None:
+        """Every small set of victims against rule 11 as it reads: with any one of them left running not all fit."""
+        self.check(range(150))
+
+    @pytest.mark.long
+    @pytest.mark.parametrize("block", range(10, 40))
+    def test_long(self, block: int) -> None:
+        self.check(range(block * 150, block * 150 + 150))
+
+    @staticmethod
+    def check(seeds: range) -> None:
+        allowed, excluded = 0, 0
+        for seed in seeds:
+            problem = encode(without_levels(contested_round(seed, running=9, pending=5), seed))
+            reach = range(len(problem.victims.gangs))
+            for last in range(1, problem.waiting + 1):
+                gangs = list(range(last))
+
+                @cache
+                def enough(gone: frozenset[int], problem: Problem = problem, last: int = last) -> bool:
+                    budget = Budget(problem.snapshot.policy)
+                    return fits(problem.without(gone), list(range(last)), budget).verdict == "yes"
+
+                if enough(frozenset()) or not enough(frozenset(reach)):
+                    continue
+                for size in (1, 2, 3):
+                    for chosen in map(frozenset, itertools.combinations(reach, size)):
+                        if not enough(chosen):
+                            continue
+                        model = Slots(problem, gangs, [], only=reach, lawful=False)
+                        victim_needed(model)
+                        for v, e in model.evicted.items():
+                            model.model.add(e == (v in chosen))
+                        if not any(enough(chosen - {v}) for v in chosen):
+                            assert verdict(model.model), (seed, chosen)
+                            allowed += 1
+                        else:
+                            excluded += not verdict(model.model)
+        assert allowed >= 20
+        assert excluded >= 20, (allowed, excluded)
 
 
 class TestAttainable:
@@ -179,8 +238,8 @@ class TestRefusals:
         """Rounds with many gangs of few kinds, with and without the memory."""
         answers, calls = [], [0, 0]
 
-        def counted(self: Refusals, gang: int, mine: bool, covers: Any = Refusals.covers) -> bool | None:
-            known: bool | None = covers(self, gang, mine)
+        def counted(self: Refusals, gang: int, right: Right | None, covers: Any = Refusals.covers) -> bool | None:
+            known: bool | None = covers(self, gang, right)
             calls[known is not None] += 1
             return known
 
