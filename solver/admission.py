@@ -252,9 +252,7 @@ class Loop:
         self.again = True
         for gang in [step.gang for step in self.steps if not self._starts(step.gang)]:
             head = self.reservation
-            how, yes = (
-                self._instead(head) if head is not None and gang == head.gang else self._in_free_space(gang)
-            )
+            how, yes = self._instead(head) if head is not None and gang == head.gang else self._in_free_space(gang)
             if yes:
                 self.admitted.append(gang)
                 self.late.append(gang)

@@ -12,11 +12,16 @@ from ortools.sat.python import cp_model
 from gangfit.solver.arrays import IntArray
 from gangfit.solver.assignment import Assignment
 from gangfit.solver.classes import NodeClass, node_classes
-from gangfit.solver.lending import Ground, Lending, ground
+from gangfit.solver.lending import Ground, Lending, Surplus, ground
 from gangfit.solver.merged import Merged, Sum
 from gangfit.solver.problem import UNLIMITED, Problem
 from gangfit.solver.rights import Right, started
 from gangfit.solver.tenants import UNBOUNDED
+
+Above = tuple[tuple[int, Surplus], ...]
+"""Tenants of a victim up to below the common ancestor, and what they hold beyond their quotas."""
+Option = tuple[Above, list[int], list[cp_model.IntVar]]
+"""What has to hold above, the rights (by position), and literals that say one of them is within quota."""
 
 
 def candidates(rights: Sequence[Right], count: int) -> list[int]:
@@ -60,6 +65,7 @@ class Joint(Merged):
         self._back: dict[tuple[int, int], cp_model.IntVar] = {}
         self._holds: dict[tuple[int, int], cp_model.IntVar] = {}
         self._grounds_of: dict[int, dict[Ground, list[int]]] = {}
+        self._options_of: dict[int, list[Option]] = {}
         super().__init__(problem, gangs, classes, spread)
         self.tenant_limit()
         if lawful:
@@ -144,22 +150,53 @@ class Joint(Merged):
         lending = Lending(self)
         for v, e in self.evicted.items():
             claims: list[cp_model.IntVar] = []
-            grounds = self._grounds(v)
-            same = len(grounds) == 1 and not own[v]
-            for each, numbers in grounds.items():
+            options = self._options(v)
+            same = len(options) == 1 and not own[v]
+            for above, numbers, within in options:
                 claim = e if same else self.model.new_bool_var("")
                 claims.append(claim)
                 for i in numbers:
                     self.reclaimed[v, i] = claim
                 if not same:
                     self.model.add_implication(claim, e)
-                if not each.entitled:
-                    self._within(v, numbers[0], claim)
-                for t, surplus in each.above:
+                for literal in within:
+                    self.model.add_implication(claim, literal)
+                for t, surplus in above:
                     lending.require(v, claim, t, surplus)
             if not own[v] and not same:
                 self.model.add_bool_or([e.negated(), *claims])
         lending.close()
+
+    def _options(self, v: int) -> list[Option]:
+        """How a victim may be reclaimed; its tenant decides. Rights over as much, but the last, are one option."""
+        owner = int(self.problem.victims.tenant[v])
+        if owner not in self._options_of:
+            last = len(self.rights) - 1
+            alike: dict[tuple[Above, bool], list[tuple[Ground, list[int]]]] = {}
+            for each, numbers in self._grounds(v).items():
+                alike.setdefault((each.above, last in numbers), []).append((each, numbers))
+            result = []
+            for (above, _), group in alike.items():
+                within: list[cp_model.IntVar] = []
+                if len(group) == 1 and not group[0][0].entitled:
+                    within = self._within(owner, group[0][1][0])
+                elif len(group) > 1:
+                    # None of them is entitled whoever leaves, or it would be the only one.
+                    ways = [self._all(self._within(owner, numbers[0])) for _, numbers in group]
+                    within = [self.model.new_bool_var("")]
+                    self.model.add_bool_or([within[0].negated(), *ways])
+                result.append((above, [i for _, numbers in group for i in numbers], within))
+            self._options_of[owner] = result
+        return self._options_of[owner]
+
+    def _all(self, literals: list[cp_model.IntVar]) -> cp_model.IntVar:
+        """A literal that implies all of these."""
+        if len(literals) == 1:
+            return literals[0]
+        both = self.model.new_bool_var("")
+        for literal in literals:
+            self.model.add_implication(both, literal)
+        return both
 
     def _grounds(self, v: int) -> dict[Ground, list[int]]:
         """On what grounds a victim may be reclaimed, and by which rights (positions); its tenant decides."""
@@ -180,10 +217,10 @@ class Joint(Merged):
         """Whether a right depends on who else leaves, so that part of a lawful set may not be lawful."""
         return any(not ground.entitled for grounds in self._grounds_of.values() for ground in grounds)
 
-    def _within(self, v: int, i: int, claim: cp_model.IntVar) -> None:
-        """The claim holds only if the preemptor's tenants are within quota, up to below the common ancestor."""
+    def _within(self, owner: int, i: int) -> list[cp_model.IntVar]:
+        """Literals that say the preemptor's tenants are within quota, up to below the common ancestor with another."""
         right, tenants = self.rights[i], self.problem.tenants
-        chain = tenants.below_ancestor(int(self.problem.tenant_of[right.gang]), int(self.problem.victims.tenant[v]))
+        chain = tenants.below_ancestor(int(self.problem.tenant_of[right.gang]), owner)
         for t in chain:
             if (t, i) not in self._holds:
                 self._holds[t, i] = holds = self.model.new_bool_var("")
@@ -191,7 +228,7 @@ class Joint(Merged):
                     over = int(tenants.use[t, r] + right.started[t, r] - tenants.quota[t, r])
                     if over > 0:
                         self.model.add(self.back(t, r) >= over).only_enforce_if(holds)
-            self.model.add_implication(claim, self._holds[t, i])
+        return [self._holds[t, i] for t in chain]
 
     def budget(self, lost: dict[int, int], broken: int, mine: Right | None) -> None:
         """Victims that `mine` has no right to: at most `broken`, losing at most `lost` (priority → GPU-seconds)."""
