@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Literal
 
 import numpy as np
@@ -14,7 +14,7 @@ from gangfit.solver.arrays import IntArray
 from gangfit.solver.assignment import Assignment
 from gangfit.solver.oracle import Preemption
 from gangfit.solver.problem import Problem
-from gangfit.solver.rights import Right, claims, rights
+from gangfit.solver.rights import Right, claimable, given_back, rights
 from gangfit.solver.victims import saves_in_grace, write_s
 
 
@@ -23,12 +23,15 @@ def preempted(
 ) -> tuple[Preempted, ...]:
     """One entry per victim, by name; `gangs` are the admitted ones in considered order."""
     held = rights(problem, gangs, preemption.preemptors)
-    claimed = claims(problem, held, preemption.victims)
+    homes = {right.gang: set(assignment[right.gang].nodes.tolist()) for right in held}
+    back = given_back(problem, preemption.victims)
     result = []
     for v in sorted(preemption.victims):
-        # Without any right the plan is unlawful; the checker says so.
-        entitled = [right for right in held if right.own[v]] or [held[i] for i in claimed[v]] or held
-        taker = _nearest(problem, entitled, assignment, v)
+        entitled = [right for right in held if right.own[v]]
+        if not entitled:
+            # Without any right the plan is unlawful; the checker says so.
+            entitled = [right for right in held if claimable(problem, right, v, back)] or held
+        taker = _nearest(entitled, homes, problem.victims.nodes[v].tolist())
         victim = problem.victims.gangs[v]
         result.append(
             Preempted(
@@ -41,10 +44,9 @@ def preempted(
     return tuple(result)
 
 
-def _nearest(problem: Problem, entitled: Sequence[Right], assignment: Assignment, v: int) -> Right:
-    """Of the gangs entitled, one that sits where the victim sat, else the first."""
-    nodes = problem.victims.nodes[v]
-    return next((r for r in entitled if np.isin(nodes, assignment[r.gang].nodes).any()), entitled[0])
+def _nearest(entitled: Sequence[Right], homes: Mapping[int, set[int]], nodes: list[int]) -> Right:
+    """Of the gangs entitled, one that sits where the victim sat, else the first. `homes`: gang → its nodes."""
+    return next((right for right in entitled if not homes[right.gang].isdisjoint(nodes)), entitled[0])
 
 
 def _reason(problem: Problem, taker: Right, v: int) -> Literal["own", "priority", "reclaim"]:
@@ -73,7 +75,8 @@ def starts_after(problem: Problem, assignment: Assignment, victims: Collection[i
     now: IntArray = problem.free.copy()
     ends: dict[int, int] = {}
     for gang, end in leaving:
-        asks = np.array([dict(amounts(gang.request)).get(r) or 0 for r in problem.resources], dtype=np.int64)
+        named = amounts(gang.request)
+        asks = np.array([named.get(r) or 0 for r in problem.resources], dtype=np.int64)
         for name, count in gang.placement.items():
             n = index[name]
             if gang.phase == "terminating":

@@ -12,6 +12,7 @@ from gangfit.solver.assignment import Assignment
 from gangfit.solver.drain import gone_s
 from gangfit.solver.problem import UNLIMITED, Problem
 from gangfit.solver.rights import given_back
+from gangfit.solver.tenants import UNBOUNDED
 
 
 def starts_in_turn(
@@ -51,7 +52,8 @@ class _Returns:
         """Node → (instant, what is given back then), by instant."""
         terminating = problem.free - problem.debt
         for gang, end in leaving:
-            asks = np.array([dict(amounts(gang.request)).get(r) or 0 for r in problem.resources], dtype=np.int64)
+            named = amounts(gang.request)
+            asks = np.array([named.get(r) or 0 for r in problem.resources], dtype=np.int64)
             for name, count in gang.placement.items():
                 self.by_node.setdefault(index[name], []).append((end, count * asks))
                 if gang.phase == "terminating":
@@ -81,15 +83,19 @@ class _Limits:
 
     def __init__(self, problem: Problem, victims: Collection[int]) -> None:
         self._problem = problem
+        self._limited: set[int] = set(np.flatnonzero((problem.tenants.limit < UNBOUNDED).any(axis=1)).tolist())
+        """Tenants that have a limit."""
         self._starts = np.zeros_like(problem.tenants.use)
         snapshot = problem.snapshot
         ends = sorted((snapshot.time_s + problem.victims.gangs[v].grace_s, v) for v in victims)
-        self._given = [(end, given_back(problem, [v])) for end, v in ends]
+        self._given = [(end, given_back(problem, [v])) for end, v in ends] if self._limited else []
 
     def start(self, gang: int) -> int:
         """First instant at which the gang and those before it keep to all limits above it; 0: now."""
         problem, tenants = self._problem, self._problem.tenants
         chain = list(tenants.chain(int(problem.tenant_of[gang])))
+        if self._limited.isdisjoint(chain):
+            return 0
         self._starts[chain] += problem.total[gang]
         asks = problem.request[gang] > 0
         held, instant = tenants.use[chain] + self._starts[chain], 0

@@ -195,14 +195,10 @@ def limits(entries: Sequence[Node], named: Sequence[str]) -> Ints:
 
 def uses(entries: Sequence[Node], named: Sequence[str]) -> Ints:
     """What `used` takes per resource and entry."""
-    objects = [node.used for node in entries]
-    # Entries that state nothing share one object.
-    which, distinct = coded([*map(id, objects)])
-    by_id = dict(zip(map(id, objects), objects, strict=True))
-    used = [by_id[key] for key in distinct]
+    used = [node.used for node in entries]
     columns = [[one.gpus for one in used], [one.cpu_milli for one in used], [one.memory_mib for one in used]]
     columns += [[one.resources.get(name, 0) for one in used] for name in named]
-    return np.array(columns, dtype=np.int64)[:, which]
+    return np.array(columns, dtype=np.int64)
 
 
 def _occupancy(placements: Sequence[dict[str, int]], index: dict[str, int]) -> Occupancy:

@@ -197,17 +197,19 @@ def _unknown_gang(case: Case, where: str, gang: str) -> Iterator[Violation]:
         yield Violation(rule="reference", gang=gang, message=message)
 
 
-def _not_whole(case: Case, gang: PendingGang) -> Iterator[str]:
-    """What is wrong with the gang's entries, as the end of a sentence."""
+def _not_whole(case: Case, gang: PendingGang) -> list[str]:
+    """What is wrong with the gang's entries, as the ends of sentences."""
+    faults = []
     times, members = case.times_placed[gang.name], case.members_placed[gang.name]
     if times > 1:
-        yield f"is placed {times} times, with {members} members in all; once is allowed"
+        faults.append(f"is placed {times} times, with {members} members in all; once is allowed")
     elif times and members != gang.members:
-        yield f"is placed with {members} members, it has {gang.members}"
+        faults.append(f"is placed with {members} members, it has {gang.members}")
     if times and gang.name in case.blocked:
-        yield "is placed and blocked, only one is allowed"
-    if case.full and not times and gang.name not in case.blocked:
-        yield "is neither placed nor blocked, it has to be one of them"
+        faults.append("is placed and blocked, only one is allowed")
+    if not times and case.full and gang.name not in case.blocked:
+        faults.append("is neither placed nor blocked, it has to be one of them")
+    return faults
 
 
 def _outside(case: Case) -> list[int]:
