@@ -80,6 +80,7 @@ class Offers:
     def __init__(self, model: Joint, problem: Problem, gangs: Sequence[int]) -> None:
         self._joint = model
         self._known: dict[tuple[int, Bundle], cp_model.LinearExprT] = {}
+        self._rooms: dict[int, tuple[list[int], list[tuple[int, list[int]]]]] = {}
         requests = problem.request[list(gangs)]
         self._shapes: list[tuple[int, ...]] = [tuple(q) for q in np.unique(requests, axis=0).tolist()]
         self._mixes = cache(lambda room: most_members(room, self._shapes))
@@ -90,17 +91,28 @@ class Offers:
             self._known[k, bundle] = self._new(k, bundle)
         return self._known[k, bundle]
 
+    def _class(self, k: int) -> tuple[list[int], list[tuple[int, list[int]]]]:
+        """What each node of a class has free, and (victim, amounts) of who sits there."""
+        if k not in self._rooms:
+            node = int(self._joint.classes[k].nodes[0])
+            request = self._joint.problem.victims.request
+            holders = [(v, (members * request[v]).tolist()) for v, members in self._joint.members_on(node)]
+            self._rooms[k] = self._joint.problem.free[node].tolist(), holders
+        return self._rooms[k]
+
     def _new(self, k: int, bundle: Bundle) -> cp_model.LinearExprT:
         joint, group = self._joint, self._joint.classes[k]
-        count, node = group.size, int(group.nodes[0])
-        asked_of = bundle or tuple((r, 1) for r in range(len(joint.problem.resources)))
-        free = {r: int(joint.problem.free[node, r]) for r, _ in asked_of}
-        limited = [(r, amount) for r, amount in asked_of if free[r] < UNLIMITED]
+        count = group.size
+        room, holders = self._class(k)
+        asked_of = bundle or tuple((r, 1) for r in range(len(room)))
+        limited = [(r, amount) for r, amount in asked_of if room[r] < UNLIMITED]
+        free = {r: room[r] for r, _ in limited}
         held: dict[int, dict[int, int]] = {}
-        for r, _ in limited:
-            for v, amount in joint.held(k, r):
-                held.setdefault(v, {})[r] = amount
-        full = {r: free[r] + sum(amounts.get(r, 0) for amounts in held.values()) for r, _ in limited}
+        for v, amounts in holders:
+            here = {r: amounts[r] for r in free if amounts[r]}
+            if here:
+                held[v] = here
+        full = {r: free[r] + sum(amounts.get(r, 0) for amounts in held.values()) for r in free}
 
         if not limited:
             # As many as are asked for.

@@ -103,8 +103,10 @@ def grouping(
     if not len(useful):
         return Grouping(problem, [], row, room[:, :0])
     # Rows that are equal tell no nodes apart.
-    room, same = np.unique(room, axis=0, return_inverse=True)
-    row = {j: int(same.ravel()[number]) for j, number in row.items()}
+    first = {line.tobytes(): i for i, line in reversed(list(enumerate(room)))}
+    kept = sorted(first.values())
+    same = [kept.index(first[line.tobytes()]) for line in room]
+    room, row = room[kept], {j: same[number] for j, number in row.items()}
     asked = np.flatnonzero(problem.request[list(gangs)].any(axis=0))
     named = tree.named if levels is None else levels
     same_leaf = np.zeros(len(useful), dtype=np.int64)

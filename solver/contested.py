@@ -9,7 +9,7 @@ from functools import partial
 from gangfit.solver.assignment import Assignment, tier_names, tier_values
 from gangfit.solver.bounds import tier_bounds
 from gangfit.solver.engine import Budget
-from gangfit.solver.joint import Joint, candidates
+from gangfit.solver.joint import Joint, candidates, pairs
 from gangfit.solver.merged import Merged
 from gangfit.solver.oracle import Answer, Preemption, ask, joint, losses, needed
 from gangfit.solver.problem import Problem
@@ -18,6 +18,10 @@ from gangfit.solver.tiers import Improvement, TierResult
 
 SHARE = 0.5
 """Most of the remaining time that one tier may take."""
+BUILD = 1.5e-4
+"""Seconds to build the joint model with all that placements touch, per (class, gang) pair."""
+BUILD_SHARE = 0.5
+"""Most of the remaining time that building may take."""
 
 
 @dataclass
@@ -34,6 +38,7 @@ class ContestedImprovement:
     sizes: dict[str, int] = field(default_factory=dict)
     sources: dict[str, str] = field(default_factory=dict)
     failures: list[str] = field(default_factory=list)
+    _pairs: int | None = None
 
     def run(self) -> list[TierResult]:
         """Improve placements and victims tier by tier."""
@@ -43,13 +48,21 @@ class ContestedImprovement:
         bounds = list(known)
         for tier, name in enumerate(names):
             value = self._values()[tier]
-            if value > bounds[tier] and self.budget is not None and not self.budget.exhausted:
+            if value > bounds[tier] and self._worth_building():
                 self.progress(f"{name}: {value}, bound {bounds[tier]}")
                 bounds[tier] = max(bounds[tier], self._search(tier, bounds[tier]))
         return [
             TierResult(name, value, bound, None if value > bound else "bound" if bound == sure else "search")
             for name, value, bound, sure in zip(names, self._values(), bounds, known, strict=True)
         ]
+
+    def _worth_building(self) -> bool:
+        """Whether the model would be there long before the time is over."""
+        if self.budget is None or self.budget.exhausted:
+            return False
+        if self._pairs is None:
+            self._pairs = pairs(self.problem, self.gangs, self._reach())
+        return self._pairs * BUILD <= BUILD_SHARE * self.budget.remaining
 
     def _reach(self) -> list[int]:
         """Running gangs that may leave their places in any plan of equal losses."""

@@ -7,31 +7,34 @@ from dataclasses import replace
 
 from gangfit.solver.admission import Admission, Decision
 from gangfit.solver.assignment import Assignment, considered, starting
-from gangfit.solver.greedy.preemptor import preempt_greedily
+from gangfit.solver.greedy.preemptor import Preempted, preempt_greedily
 from gangfit.solver.greedy.strategies import PLACES, place_one
 from gangfit.solver.oracle import Preemption, lawful, losses
 from gangfit.solver.problem import Problem
 from gangfit.solver.rights import given_back, rights
 from gangfit.solver.space import Alone, Space
 
+PREEMPTOR = "preemptor"
+"""Name of the greedy preemptor's plan."""
 
-def with_preemptor(problem: Problem, admission: Admission) -> Admission:
-    """The greedy preemptor's plan instead, where time ran out and it admits more in considered order.
+
+def with_preemptor(problem: Problem, admission: Admission) -> tuple[Admission, Preempted | None]:
+    """The greedy preemptor's plan instead, where time ran out and it admits more in considered order; its plan anyway.
 
     Its victims are lawful; whether they are the cheapest is open, and so is everything it refuses that has room at all.
     It knows no promises: where one is made, the plan that keeps it stays.
     """
     if "limit" not in admission.decided.values() or not problem.victims.gangs or admission.reservation is not None:
-        return admission
+        return admission, None
     found = preempt_greedily(problem)
     steps = considered(problem, found.assignment)
     ours = next(iter(admission.plans.values()))
     first = [-(step.gang in ours and step.gang not in admission.late) for step in admission.steps]
     if [-(step.gang in found.assignment) for step in steps] >= first:
-        return admission
+        return admission, found
     held = rights(problem, [s.gang for s in steps if s.gang in found.assignment], found.preemptors)
     if not lawful(problem, held, found.victims):
-        return admission
+        return admission, found
     priorities = set(problem.victims.priority.tolist())
     lost = losses(problem, found.victims, priorities)
     preemption = Preemption(found.preemptors, found.victims, lost, dict.fromkeys(priorities, 0))
@@ -40,34 +43,38 @@ def with_preemptor(problem: Problem, admission: Admission) -> Admission:
         step.gang: "greedy" if step.gang in found.assignment else "limit" if room.fits(step.gang) else "bound"
         for step in steps
     }
-    return Admission({"preemptor": found.assignment}, preemption, tuple(steps), decided)
+    return Admission({PREEMPTOR: found.assignment}, preemption, tuple(steps), decided), found
 
 
-def no_dearer(problem: Problem, admission: Admission) -> Admission:
-    """The greedy preemptor's victims for the same gangs instead, where ours aren't proven cheapest and cost more."""
+def no_dearer(problem: Problem, admission: Admission, known: Preempted | None = None) -> Admission:
+    """The greedy preemptor's victims for the same gangs instead, where ours aren't proven cheapest and cost more.
+
+    `known`: its plan for all gangs, which is the same if it starts the same.
+    """
     preemption = admission.preemption
-    if admission.reservation is not None or preemption.movers:
+    if admission.reservation is not None or preemption.movers or PREEMPTOR in admission.plans:
         return admission
     tiers = sorted(preemption.lost, reverse=True)
     proven = all(preemption.bounds[p] == preemption.lost[p] for p in tiers)
     if (proven and preemption.broken_bound == preemption.broken) or admission.late:
         return admission
     ours = next(iter(admission.plans.values()))
-    found = preempt_greedily(problem, only=ours)
+    same = known is not None and known.assignment.keys() == ours.keys()
+    found = known if known is not None and same else preempt_greedily(problem, only=ours)
     order = [step.gang for step in admission.steps if step.gang in ours]
     lost = losses(problem, found.victims, tiers)
     cost = [*(lost[p] for p in tiers), len(found.victims)]
-    known = [*(preemption.lost[p] for p in tiers), preemption.broken]
+    cost_now = [*(preemption.lost[p] for p in tiers), preemption.broken]
     preemptors = preemption.preemptors | found.preemptors
     held = rights(problem, order, preemptors)
-    if set(found.assignment) != set(ours) or cost >= known or not lawful(problem, held, found.victims):
+    if set(found.assignment) != set(ours) or cost >= cost_now or not lawful(problem, held, found.victims):
         return admission
-    same = next(i for i, (new, old) in enumerate(zip(cost, known, strict=True)) if new != old)
+    first = next(i for i, (new, old) in enumerate(zip(cost, cost_now, strict=True)) if new != old)
     # Bounds hold among sets that are equal on every earlier tier.
-    bounds = {p: min(preemption.bounds[p], lost[p]) if i <= same else 0 for i, p in enumerate(tiers)}
-    broken_bound = preemption.broken_bound if same == len(tiers) else 0
+    bounds = {p: min(preemption.bounds[p], lost[p]) if i <= first else 0 for i, p in enumerate(tiers)}
+    broken_bound = preemption.broken_bound if first == len(tiers) else 0
     cheaper = Preemption(preemptors, found.victims, lost, bounds, broken_bound, uncertified=preemption.uncertified)
-    return replace(admission, plans={"preemptor": found.assignment}, preemption=cheaper)
+    return replace(admission, plans={PREEMPTOR: found.assignment}, preemption=cheaper)
 
 
 def fill_leftover(problem: Problem, assignment: Assignment, admission: Admission) -> tuple[Assignment, Admission]:

@@ -11,7 +11,7 @@ from ortools.sat.python import cp_model
 
 from gangfit.solver.arrays import IntArray
 from gangfit.solver.assignment import Assignment
-from gangfit.solver.classes import NodeClass, node_classes
+from gangfit.solver.classes import NodeClass, grouping, node_classes
 from gangfit.solver.lending import Ground, Lending, Surplus, ground
 from gangfit.solver.merged import Merged, Sum
 from gangfit.solver.problem import UNLIMITED, Problem
@@ -54,7 +54,8 @@ class Joint(Merged):
         self._holders = _holders(problem, self.victims)
         self.most = problem.without(self.victims).free
         """(N, R): free if every victim left."""
-        classes = _classes(problem, gangs, self.most, self._holders, single, self._levels(problem, gangs))
+        marks, levels = _marks(problem, self._holders), self._levels(problem, gangs)
+        classes = node_classes(problem, gangs, single, free=self.most, marks=marks, levels=levels)
         self.evicted: dict[int, cp_model.IntVar] = {}
         """e[v]: the running gang gives way."""
         self.reclaimed: dict[tuple[int, int], cp_model.IntVar] = {}
@@ -71,12 +72,6 @@ class Joint(Merged):
         if lawful:
             self.victim_right()
 
-    @property
-    def pairs(self) -> int:
-        """(class, gang) pairs of the same question on placements."""
-        classes = _classes(self.problem, self.gangs, self.most, self._holders, (), None)
-        return sum(len(group.room) for group in classes)
-
     def _levels(self, problem: Problem, gangs: Sequence[int]) -> int | None:
         """As in `node_classes`."""
         return None
@@ -86,9 +81,13 @@ class Joint(Merged):
             self.evicted[v] = self.model.new_bool_var("")
         super()._members()
 
+    def members_on(self, node: int) -> tuple[tuple[int, int], ...]:
+        """(victim, its members) on a node."""
+        return self._holders.get(node, ())
+
     def holders(self, node: int) -> list[int]:
         """Victims on a node."""
-        return [v for v, _ in self._holders.get(node, ())]
+        return [v for v, _ in self.members_on(node)]
 
     def held(self, k: int, r: int) -> list[tuple[int, int]]:
         """(victim, amount of a resource that it holds on each node of a class)."""
@@ -309,17 +308,16 @@ def _holders(problem: Problem, victims: Collection[int]) -> dict[int, tuple[tupl
     return {n: tuple(held) for n, held in holders.items()}
 
 
-def _classes(
-    problem: Problem,
-    gangs: Sequence[int],
-    most: IntArray,
-    holders: dict[int, tuple[tuple[int, int], ...]],
-    single: Collection[int],
-    levels: int | None,
-) -> list[NodeClass]:
-    """Node classes by what is free, what could be free, and who would have to leave."""
+def pairs(problem: Problem, gangs: Sequence[int], victims: Collection[int]) -> int:
+    """(class, gang) pairs of a joint model: what it takes to build it."""
+    most = problem.without(victims).free
+    return grouping(problem, gangs, (), most, _marks(problem, _holders(problem, victims))).pairs
+
+
+def _marks(problem: Problem, holders: dict[int, tuple[tuple[int, int], ...]]) -> IntArray:
+    """(N,): nodes with the same victims bear the same number."""
     numbers: dict[tuple[tuple[int, int], ...], int] = {}
     marks = np.zeros(len(problem.node_names), dtype=np.int64)
     for n, held in holders.items():
         marks[n] = numbers.setdefault(held, len(numbers) + 1)
-    return node_classes(problem, gangs, single, free=most, marks=marks, levels=levels)
+    return marks

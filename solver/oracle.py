@@ -13,7 +13,7 @@ from gangfit.solver.assignment import Assignment
 from gangfit.solver.classes import grouping
 from gangfit.solver.engine import Budget, Outcome, run
 from gangfit.solver.greedy.strategies import PLACES, place_in_order
-from gangfit.solver.joint import Joint
+from gangfit.solver.joint import Joint, pairs
 from gangfit.solver.lending import ground
 from gangfit.solver.merged import Merged, Sum
 from gangfit.solver.mip import TINY, run_mip
@@ -36,7 +36,7 @@ ROUGH = 0.3
 """Gap at which a set of victims is small enough to be tried."""
 CONFIRM_SHARE = 0.1
 """Most of the remaining time for CP-SAT to confirm in integers what HiGHS refused in floats."""
-QUICK_SHARE = 0.3
+QUICK_SHARE = 0.8
 """Most of a question's time for CP-SAT before branch and bound."""
 CONFIRM_LIMIT = 5_000
 """Most variables of a model that is put to CP-SAT for that."""
@@ -277,7 +277,7 @@ def settle(
         placed = place_beside(problem, gangs, victims, budget)
         if placed is not None:
             return Answer("yes", placed, victims, {}, bound, outcome.status == "optimal", outcome.certified)
-    if budget.exhausted or slots.pairs > JOINT_LIMIT:
+    if budget.exhausted or pairs(problem, gangs, slots.victims) > JOINT_LIMIT:
         return Answer("limit", bound=bound)
 
     def build(single: set[int]) -> Merged:

@@ -36,14 +36,19 @@ def rights(problem: Problem, admitted: Sequence[int], preemptors: Collection[int
     if not preemptors:
         return result
     so_far = np.zeros_like(problem.tenants.use)
-    counted = 0
-    for last in [i for i, gang in enumerate(admitted) if gang in preemptors]:
-        so_far += started(problem, admitted[counted : last + 1])
-        counted = last + 1
+    missing = len(preemptors)
+    for gang in admitted:
+        if not missing:
+            break
+        if gang < problem.waiting:
+            so_far[list(problem.tenants.chain(int(problem.tenant_of[gang])))] += problem.total[gang]
+        if gang not in preemptors:
+            continue
+        missing -= 1
         # Asked again with every question; the key is all it depends on.
-        key = admitted[last], so_far.tobytes()
+        key = gang, so_far.tobytes()
         if key not in problem.rights_known:
-            problem.rights_known[key] = _right(problem, admitted[last], so_far.copy())
+            problem.rights_known[key] = _right(problem, gang, so_far.copy())
         result.append(problem.rights_known[key])
     return result
 

@@ -24,6 +24,8 @@ from gangfit.solver.trim import trim
 
 ANSWER = 2
 """Answer and check take about so many times as long as encoding."""
+PREEMPTOR = 5e-6
+"""Seconds of the greedy preemptor per pending gang and victim, where time runs out."""
 KEPT = 0.2
 """Most of the time limit that is kept for them."""
 
@@ -72,10 +74,12 @@ def _round(snapshot: Snapshot, budget: Budget | None, progress: Callable[[str], 
     problem = encode(snapshot)
     clock.lap("encode")
     if budget is not None:
-        budget.kept = min(ANSWER * clock.seconds["encode"], KEPT * snapshot.policy.time_limit_s)
+        preemptor = PREEMPTOR * problem.waiting * len(problem.victims.gangs)
+        budget.kept = min(ANSWER * clock.seconds["encode"] + preemptor, KEPT * snapshot.policy.time_limit_s)
     progress(f"{len(problem.node_names)} nodes, {problem.waiting} pending gangs")
-    admitted = with_preemptor(problem, (admit_with_moves if movable(problem) else admit)(problem, budget, progress))
-    admitted = no_dearer(problem, admitted)
+    admitted = (admit_with_moves if movable(problem) else admit)(problem, budget, progress)
+    admitted, greedy = with_preemptor(problem, admitted)
+    admitted = no_dearer(problem, admitted, greedy)
     # All plans admit the same gangs: the later tiers tell them apart.
     plans = admitted.plans
     leaving = admitted.preemption.leaving

@@ -11,7 +11,7 @@ from gangfit.solver.arrays import IntArray
 from gangfit.solver.assignment import Assignment, Spread
 from gangfit.solver.greedy.strategies import PLACES, place_one
 from gangfit.solver.problem import UNLIMITED, Problem
-from gangfit.solver.rights import Right, claimable, claims, given_back, rights
+from gangfit.solver.rights import Right, claims, given_back, rights
 from gangfit.solver.space import Space
 
 
@@ -145,13 +145,38 @@ def _lawful(problem: Problem, held: Right, gone: frozenset[int], reach: Sequence
     """As many victims as may be taken, one after the other."""
     if not held.reclaim.any():
         return list(reach)
+    tenants, victims = problem.tenants, problem.victims
+    tenant, asks = int(problem.tenant_of[held.gang]), np.flatnonzero(problem.request[held.gang]).tolist()
+    holds: list[list[int]] = (tenants.use + held.started - given_back(problem, gone)).tolist()
+    quota: list[list[int]] = tenants.quota.tolist()
+    owners, totals = victims.tenant.tolist(), victims.total.tolist()
+
+    def lends(owner: int) -> bool:
+        """Whether a gang of the owner may be next: what it holds itself is still there, so its size doesn't matter."""
+        within = all(
+            amount <= most
+            for t in tenants.below_ancestor(tenant, owner)
+            for amount, most in zip(holds[t], quota[t], strict=True)
+        )
+        return within and all(
+            any(holds[t][r] > quota[t][r] for r in asks) for t in tenants.below_ancestor(owner, tenant)
+        )
+
+    known: dict[int, bool] = {}
     taken: list[int] = []
-    back = given_back(problem, gone)
     for v in reach:
-        more = given_back(problem, [v])
-        if held.own[v] or claimable(problem, held, v, back + more):
-            taken.append(v)
-            back += more
+        owner = owners[v]
+        if not held.own[v]:
+            if not held.reclaim[v]:
+                continue
+            if owner not in known:
+                known[owner] = lends(owner)
+            if not known[owner]:
+                continue
+        taken.append(v)
+        known.clear()
+        for t in tenants.chain(owner):
+            holds[t] = [amount - total for amount, total in zip(holds[t], totals[v], strict=True)]
     return taken
 
 

@@ -337,7 +337,7 @@ class TestLostProgress:
         """Without the objective, and greedy that would know, one of the mirrored rounds is answered with others."""
         gangs, wanted, _ = self.ROUNDS[case]
         monkeypatch.setattr(admission_module, "victims_for", lambda *_: None)
-        monkeypatch.setattr(round_module, "no_dearer", lambda problem, admission: admission)
+        monkeypatch.setattr(round_module, "no_dearer", lambda problem, admission, *_: admission)
         monkeypatch.setattr(Joint, "lost_progress", lambda *_: cp_model.LinearExpr.sum([]))
         mirrored = {name.translate(str.maketrans("xy", "yx")) for name in wanted}
         taken = [{p.gang for p in solve(self.held(*held)).preemptions} for held in (gangs, self.mirrored(gangs))]

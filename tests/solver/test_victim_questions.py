@@ -19,6 +19,7 @@ from gangfit.solver.assignment import admission
 from gangfit.solver.bundles import most_members
 from gangfit.solver.certificate import contradicts, dual_bound
 from gangfit.solver.engine import Budget
+from gangfit.solver.greedy.preemptor import _lawful as greedy_lawful
 from gangfit.solver.joint import Joint, candidates
 from gangfit.solver.linear_form import linear_form
 from gangfit.solver.mip import run_mip
@@ -26,7 +27,7 @@ from gangfit.solver.needed_rows import victim_needed
 from gangfit.solver.oracle import fits, lawful
 from gangfit.solver.problem import Problem, encode
 from gangfit.solver.refusals import Refusals
-from gangfit.solver.rights import Right, attainable, rights
+from gangfit.solver.rights import Right, attainable, claimable, given_back, rights
 from gangfit.solver.slots import Slots
 
 
@@ -130,6 +131,27 @@ class TestNeededRows:
                             excluded += not verdict(model.model)
         assert allowed >= 20
         assert excluded >= 20, (allowed, excluded)
+
+
+def test_greedy_takes_whom_the_rights_allow() -> None:
+    """One after the other, as `rights.claimable` reads rule 10."""
+    taken = refused = 0
+    for seed in range(600):
+        problem = encode(contested_round(seed, running=9, pending=6))
+        reach = list(range(len(problem.victims.gangs)))
+        random.Random(seed).shuffle(reach)
+        for right in rights(problem, list(range(problem.waiting)), set(range(problem.waiting))):
+            if not right.reclaim.any():
+                continue
+            gone, expected = frozenset(reach[:1]), []
+            for v in reach[1:]:
+                back = given_back(problem, [*gone, *expected, v])
+                if right.own[v] or claimable(problem, right, v, back):
+                    expected.append(v)
+            assert greedy_lawful(problem, right, gone, reach[1:]) == expected, seed
+            taken += len(expected)
+            refused += len(reach) - 1 - len(expected)
+    assert min(taken, refused) >= 50
 
 
 class TestAttainable:
