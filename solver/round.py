@@ -24,8 +24,8 @@ from gangfit.solver.trim import trim
 
 ANSWER = 2
 """Answer and check take about so many times as long as encoding."""
-PREEMPTOR = 5e-6
-"""Seconds of the greedy preemptor per pending gang and victim, where time runs out."""
+PREEMPTOR = 4e-3
+"""Seconds of the greedy preemptor per pending gang, where anybody may give way: it runs once time is out."""
 KEPT = 0.2
 """Most of the time limit that is kept for them."""
 
@@ -74,7 +74,7 @@ def _round(snapshot: Snapshot, budget: Budget | None, progress: Callable[[str], 
     problem = encode(snapshot)
     clock.lap("encode")
     if budget is not None:
-        preemptor = PREEMPTOR * problem.waiting * len(problem.victims.gangs)
+        preemptor = PREEMPTOR * problem.waiting if problem.victims.gangs else 0.0
         budget.kept = min(ANSWER * clock.seconds["encode"] + preemptor, KEPT * snapshot.policy.time_limit_s)
     progress(f"{len(problem.node_names)} nodes, {problem.waiting} pending gangs")
     admitted = (admit_with_moves if movable(problem) else admit)(problem, budget, progress)
