@@ -85,10 +85,6 @@ class Joint(Merged):
         """(victim, its members) on a node."""
         return self._holders.get(node, ())
 
-    def holders(self, node: int) -> list[int]:
-        """Victims on a node."""
-        return [v for v, _ in self.members_on(node)]
-
     def held(self, k: int, r: int) -> list[tuple[int, int]]:
         """(victim, amount of a resource that it holds on each node of a class)."""
         request = self.problem.victims.request

@@ -48,7 +48,7 @@ def victim_needed(model: Joint) -> None:
     aside = allowed.copy()
     for group in model.classes:
         first = int(group.nodes[0])
-        holders = model.holders(first)
+        holders = [v for v, _ in model.members_on(first)]
         aside[group.nodes] &= not holders
         if not allowed[first]:
             continue

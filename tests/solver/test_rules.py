@@ -437,6 +437,7 @@ WITH_MOVES = {"move_eligible", "move_right", "move_needed"}
 def rule_functions(of: type) -> set[str]:
     """Public functions of a formulation that aren't its mechanics."""
     mechanics = {
+        "members_on",
         "build",
         "tiers",
         "objective",
