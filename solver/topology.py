@@ -29,15 +29,15 @@ DISTANCE = 1
 FIRST_ROUNDS = 2_000
 """Local search before the dearer bounds."""
 MANY = 60
-"""Gangs from which on the linear program's patterns are rounded to a start."""
+"""Gangs from which on the linear program's patterns are rounded to a start, …"""
+PAIRS = 10_000
+"""… or (gang, leaf) pairs."""
 CONFIGURE = 0.5
 """Share of the tier's time for the configuration bound."""
 ASSEMBLE = 0.4
 """Share of what is left then for plans made of its columns."""
 COUNT = 0.4
 """Share of what is left then for counting domains touched."""
-WIDE = 128
-"""Leaves from which on plans are sought while the pattern bound is still at work."""
 FOREVER = 1 << 40
 """Rounds that the clock ends."""
 BUILD = 1.5e-4
@@ -75,19 +75,25 @@ class Topology:
         view = leaves(self.problem, sorted(self.assignment), ("preferred", "distance")[self.tier])
         pattern = PatternBound(view)
         self.sizes.update(leaves=view.forest.leaves, types=len(view.types))
-        wide = view.forest.leaves >= WIDE
-        if not wide:
-            # Most small rounds end here: no second thread for them.
-            self._price(pattern, until)
-            if self.value <= self.bound:
-                return
+        if quick(pattern.tables, self.budget.remaining):
+            pattern.start(self.assignment)
+            self._generate(pattern, "pattern", until)
+            self.known = pattern.known()
+        if self.value <= self.bound:
+            return
         improver = Improver(self.problem, self.assignment, self.tier, self.budget)
-        both(
-            lambda idle: self._bounds(pattern, view, improver, until, idle, wide),
-            lambda done: improver.beside(lambda: self.bound, until, done),
-            self.budget,
-        )
+        gangs = len(self.assignment)
+        if pattern.best is not None and (gangs >= MANY or gangs * view.forest.leaves >= PAIRS):
+            improver.offered = Fractional.of(pattern)
+        improver.work(self.bound, FIRST_ROUNDS, until)
         self._adopt(improver.record)
+        if self._open(until):
+            both(
+                lambda idle: self._prove(pattern if pattern.best is not None else None, view, improver, until, idle),
+                lambda done: improver.beside(lambda: self.bound, until, done),
+                self.budget,
+            )
+            self._adopt(improver.record)
         if self._open(until):
             # Where counts per leaf are too coarse, the merged model goes on.
             rounds = FIRST_ROUNDS if self.relaxed else FOREVER
@@ -97,33 +103,6 @@ class Topology:
             improver.work(self.bound, rounds, until)
             self._adopt(improver.record)
         self.sizes.update(iterations=improver.rounds, rounds=pattern.rounds)
-
-    def _price(self, pattern: PatternBound, until: float) -> None:
-        """The pattern bound."""
-        if quick(pattern.tables, self.budget.remaining):
-            pattern.start(self.assignment)
-            self._generate(pattern, "pattern", until)
-            self.known = pattern.known()
-
-    def _bounds(
-        self,
-        pattern: PatternBound,
-        view: Leaves,
-        improver: Improver,
-        until: float,
-        idle: threading.Event,
-        price: bool,
-    ) -> None:
-        """All bounds in turn, with patterns for the improver."""
-        if price:
-            self._price(pattern, until)
-        priced = pattern.best is not None
-        if priced and len(self.assignment) >= MANY and self._goes_on(improver, until, idle):
-            improver.offered = Fractional.of(pattern)
-        if not self.budget.parallel:
-            improver.work(self.bound, FIRST_ROUNDS, until)
-        if self._goes_on(improver, until, idle):
-            self._prove(pattern if priced else None, view, improver, until, idle)
 
     def _generate(self, pattern: PatternBound, source: str, until: float) -> None:
         certificate = pattern.run(self.value, self.budget, until)

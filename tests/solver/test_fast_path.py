@@ -57,9 +57,7 @@ class TestAgreement:
         for seed in range(25):
             compare(random_round(seed, nodes=24, gangs=9, members=8), seed)
 
-    def test_on_rounds_taken_for_wide_ones(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Plans are sought while the bounds are at work, from what the linear program's patterns round to."""
-        monkeypatch.setattr(topology, "WIDE", 0)
+    def test_from_what_the_patterns_round_to(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(topology, "MANY", 2)
         dives = []
         monkeypatch.setattr(improver, "dive", lambda *given: dives.append(given) or dive(*given))
@@ -170,6 +168,7 @@ def test_a_failing_engine_costs_its_bound_only(monkeypatch: pytest.MonkeyPatch) 
     def broken(*args: object, **kwargs: object) -> None:
         raise RuntimeError("HiGHS gave up")
 
+    compiled()
     monkeypatch.setattr(tiers, "Topology", broken)
     monkeypatch.setattr(tiers, "HeldBound", broken)
     snapshot = crowded(0, time_limit_s=0.3)
