@@ -7,6 +7,7 @@ in integers is certified; the rest of HiGHS' bounds and infeasibility is its own
 from __future__ import annotations
 
 import math
+import threading
 import time
 from dataclasses import dataclass, replace
 
@@ -69,11 +70,16 @@ class _Relaxation:
 
 
 def run_mip(
-    model: cp_model.CpModel, budget: Budget, share: float = 1.0, known: int | None = None, gap: float = 0.0
+    model: cp_model.CpModel,
+    budget: Budget,
+    share: float = 1.0,
+    known: int | None = None,
+    gap: float = 0.0,
+    done: threading.Event | None = None,
 ) -> Outcome:
     """Minimise a model within a share of the remaining budget. HiGHS failing in any way is `unknown`.
 
-    `gap`: share of the value above the bound at which to stop.
+    `gap`: share of the value above the bound at which to stop. `done` ends the work from another thread.
 
     A hint of the model that is complete in the variables that cost is where it starts. `known`: value of a solution at
     hand; where nothing is better, the outcome is optimal without values.
@@ -86,7 +92,7 @@ def run_mip(
     deadline = time.monotonic() + limit
     form = linear_form(model)
     offset = round(model.proto.objective.offset)
-    highs = _Highs(budget, limit, deadline)
+    highs = _Highs(budget, limit, deadline, done or threading.Event())
     for row in form.budgets():
         form = _within_budget(form, highs, row)
     relaxation = highs.relaxation(form)
@@ -109,11 +115,13 @@ class _Highs:
     budget: Budget
     limit: float
     deadline: float
+    done: threading.Event
+    """Set when another thread needs no answer any more."""
 
     @property
     def left(self) -> float:
         """Seconds to the deadline."""
-        return self.deadline - time.monotonic()
+        return 0.0 if self.done.is_set() else self.deadline - time.monotonic()
 
     def solver(
         self, lp: highspy.HighsLp, share: float, gap: float, start: FloatArray | None, presolve: bool = True
@@ -142,6 +150,9 @@ class _Highs:
             solution = highspy.HighsSolution()
             solution.col_value = start.tolist()
             solver.setSolution(solution)
+        solver.setCallback(lambda kind, text, out, into, of: setattr(into, "user_interrupt", self.done.is_set()), None)
+        solver.startCallback(_core.cb.HighsCallbackType.kCallbackMipInterrupt)
+        solver.startCallback(_core.cb.HighsCallbackType.kCallbackSimplexInterrupt)
         solver.run()
         # HiGHS has no deterministic clock: lines of the model and iterations, at about this rate, stand for one.
         lines = solver.getNumCol() + solver.getNumRow()

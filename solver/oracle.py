@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Literal
 
 import numpy as np
+from ortools.sat.python import cp_model
 
 from gangfit.solver.assignment import Assignment
 from gangfit.solver.classes import grouping
@@ -294,12 +296,48 @@ def settle(
 
 
 def _solved(slots: Slots, budget: Budget, share: float, known: int | None, gap: float) -> Outcome:
-    """As `run_mip`; where rights depend on who else leaves, CP-SAT is asked first: then it is the quicker by far."""
-    if slots.conditional and TINY < len(slots.model.proto.variables) <= CONFIRM_LIMIT:
-        outcome = run(slots.model, budget, share * QUICK_SHARE, tight=True, gap=gap)
-        if outcome.status in ("optimal", "infeasible") or (gap and outcome.values is not None):
-            return outcome
-    return run_mip(slots.model, budget, share, known, gap)
+    """As `run_mip`, beside CP-SAT where it may be the quicker; the first to settle the question ends the other.
+
+    With one worker CP-SAT goes first where rights depend on who else leaves: then it is the quicker by far.
+    """
+    model = slots.model
+    if not TINY < len(model.proto.variables) <= CONFIRM_LIMIT or not (budget.parallel or slots.conditional):
+        return run_mip(model, budget, share, known, gap)
+
+    def settles(outcome: Outcome) -> bool:
+        return outcome.status in ("optimal", "infeasible") or bool(gap and outcome.values is not None)
+
+    if not budget.parallel:
+        outcome = run(model, budget, share * QUICK_SHARE, tight=True, gap=gap)
+        return outcome if settles(outcome) else run_mip(model, budget, share, known, gap)
+    found: list[Outcome] = []
+
+    def branch_and_bound(done: threading.Event) -> bool:
+        found.append(run_mip(model, budget, share, known, gap, done))
+        return settles(found[0])
+
+    outcome = run(model, budget, share, tight=True, beside=branch_and_bound, gap=gap)
+    return outcome if settles(outcome) or not found else _better(model, outcome, found[0], settles(found[0]))
+
+
+def _better(model: cp_model.CpModel, search: Outcome, other: Outcome, settled: bool) -> Outcome:
+    """What two unfinished solves say together; the other alone if it has `settled` the question."""
+    if settled:
+        return other
+    values = [outcome.values for outcome in (search, other) if outcome.values is not None]
+    best = min(values, key=lambda found: _cost(model, found), default=None)
+    bounds = [outcome for outcome in (search, other) if outcome.bound is not None]
+    first = max(bounds, key=lambda outcome: (outcome.bound or 0, outcome.certified), default=search)
+    if best is None:
+        return Outcome("unknown", None, first.bound, first.certified)
+    met = first.bound is not None and first.bound >= _cost(model, best)
+    return Outcome("optimal" if met else "feasible", best, first.bound, first.certified)
+
+
+def _cost(model: cp_model.CpModel, values: Sequence[int]) -> int:
+    objective = model.proto.objective
+    cost: int = sum(c * values[v] for v, c in zip(objective.vars, objective.coeffs, strict=True))
+    return cost + round(objective.offset)
 
 
 def _confirmed(slots: Slots, refused: Outcome, budget: Budget) -> Outcome:
