@@ -11,7 +11,8 @@ from brute_force import Round
 from random_rounds import contested_round
 
 from gangfit.models import Snapshot
-from gangfit.solver import check, solve
+from gangfit.solver import check, mip, oracle, solve
+from gangfit.solver.engine import Outcome
 
 BLOCK = 50
 FOUND = [5, 204, 253, 293, 315, 402, 535, 676, 830, 891, 1426, 2652, 2837, 4567, 4836, 5659, 5736, 6849, 6999, 7284]
@@ -67,6 +68,24 @@ class TestExact:
     def test_overcommitted(self, block: int) -> None:
         for seed in range(block * BLOCK, (block + 1) * BLOCK):
             agree(clamped(contested_round(seed), seed), seed)
+
+    @pytest.mark.parametrize("block", range(2))
+    def test_side_by_side(self, block: int, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Every question is large enough for CP-SAT and HiGHS side by side; whoever is first, or neither alone."""
+        for module in (mip, oracle):
+            monkeypatch.setattr(module, "TINY", 0)
+        asked: list[int] = []
+
+        def note(*given: Any) -> Outcome:
+            asked.append(len(given))
+            return mip.run_mip(*given)
+
+        monkeypatch.setattr(oracle, "run_mip", note)
+        for seed in range(block * BLOCK, (block + 1) * BLOCK):
+            round = contested_round(seed, running=9, pending=6)
+            two = round.policy.model_copy(update={"workers": 2})
+            agree(round.model_copy(update={"policy": two}), seed)
+        assert asked.count(6) > BLOCK / 3  # given an event that ends it
 
     @pytest.mark.parametrize("seed", FOUND)
     def test_found_once(self, seed: int) -> None:

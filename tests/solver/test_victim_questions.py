@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import random
+import threading
 from functools import cache
 from typing import Any
 
@@ -210,6 +211,21 @@ class TestCertificates:
             assert outcome.bound == round(solver.objective_value)
             seen["certified" if outcome.certified else "optimal"] += 1
         assert min(seen.values()) >= 5, seen
+
+    def test_work_that_is_ended_claims_nothing_wrong(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(mip_module, "TINY", 0)
+        rng, done = random.Random(6), threading.Event()
+        done.set()
+        for _ in range(100):
+            model = random_model(rng, rng.randint(2, 9), rng.randint(3, 8))
+            solver = cp_model.CpSolver()
+            solver.parameters.num_workers = 1
+            status = solver.solve(model)
+            outcome = run_mip(model, Budget(contested_round(0).policy), done=done)
+            if outcome.status == "infeasible":
+                assert status == cp_model.INFEASIBLE
+            if status == cp_model.OPTIMAL and outcome.bound is not None:
+                assert outcome.bound <= round(solver.objective_value)
 
     def test_any_multipliers_prove_no_more_than_is_true(self) -> None:
         rng = np.random.default_rng(3)
