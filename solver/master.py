@@ -20,13 +20,14 @@ PRIMAL = int(_core.simplex_constants.SimplexStrategy.kSimplexStrategyPrimal)
 class Master:
     """min c·x, A·x ≥ lower, A·x ≤ upper, x ≥ 0, with columns that keep coming."""
 
-    def __init__(self, lower: FloatArray, upper: FloatArray, artificial: float) -> None:
+    def __init__(self, lower: FloatArray, upper: FloatArray, artificial: float, primal: bool = False) -> None:
+        """`artificial`: cost of what makes up for a `lower` not met. `primal`: by the primal simplex, else the dual."""
         # The plain core class: the Python wrapper prints a banner before it can be told not to.
         self._solver = _core._Highs()
         for option, value in (("output_flag", False), ("threads", 1), ("presolve", "off"), ("solver", "simplex")):
             self._solver.setOptionValue(option, value)
-        # Columns that come leave the basis primal feasible: from there the primal simplex takes a third of the time.
-        self._solver.setOptionValue("simplex_strategy", PRIMAL)
+        if primal:
+            self._solver.setOptionValue("simplex_strategy", PRIMAL)
         rows = len(lower)
         none = np.zeros(0, dtype=np.int32)
         starts = np.zeros(rows, dtype=np.int32)

@@ -29,6 +29,8 @@ ROUNDS = 80
 """Most rounds of column generation."""
 CHARGE = 0.005
 """Deterministic seconds per round."""
+WIDE = 256
+"""Leaves from which on the master goes on by the primal simplex."""
 WIDTH = 4
 """Patterns added per type and round, besides the best."""
 
@@ -100,7 +102,9 @@ class PatternBound:
         limit[self._row[self._row >= 0]] = upper[self._row >= 0]
         weights = max((sum(cell.weights) for cell in self.view.cells), default=1)
         longest = max((kind.members for kind in self.view.types), default=1)
-        self._master = Master(lower, limit, float(4 * max(weights, 1) * longest))
+        # New columns leave the basis primal feasible: on many rows the primal simplex takes a third of the time.
+        wide = self.view.forest.leaves >= WIDE
+        self._master = Master(lower, limit, float(4 * max(weights, 1) * longest), wide)
         self._known: set[tuple[int, bytes]] = set()
         self.generated: list[tuple[int, IntArray]] = []
         """Type and members per leaf of each column after the artificial ones."""
