@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import threading
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
-from gangfit.solver.arrays import IntArray
 from gangfit.solver.assignment import Assignment
 from gangfit.solver.engine import Budget
 from gangfit.solver.greedy.site import place_one
 from gangfit.solver.greedy.strategies import PLACES
 from gangfit.solver.hand_out import hand_out
 from gangfit.solver.leaves import Leaves, leaves
-from gangfit.solver.pattern_bound import Known, PatternBound
+from gangfit.solver.pattern_bound import PatternBound
 from gangfit.solver.problem import Problem
 from gangfit.solver.space import Space
 
@@ -26,30 +24,15 @@ SURE = 0.7
 """Patterns used at least so much are taken as they are; at least a quarter of the gangs each time."""
 
 
-@dataclass(frozen=True)
-class Fractional:
-    """What a pattern bound's linear program ended with."""
-
-    view: Leaves
-    patterns: list[tuple[float, int, IntArray]]
-    """(value, type, members per leaf), most used first."""
-    known: Known
-
-    @classmethod
-    def of(cls, pattern: PatternBound) -> Fractional:
-        """As it is now; the bound may go on in another thread."""
-        return cls(pattern.view, pattern.patterns(), pattern.known())
-
-
-def dive(start: Fractional, tier: str, budget: Budget, until: float, done: threading.Event) -> Assignment | None:
-    """A plan near the bound, or None where the rest finds no room, time is up, or it is `done`."""
-    problem = start.view.problem
+def dive(pattern: PatternBound, tier: str, budget: Budget, until: float) -> Assignment | None:
+    """A plan near the bound, or None where the rest finds no room or time is up."""
+    problem = pattern.view.problem
     plan: Assignment = {}
-    waiting = {j for kind in start.view.types for j in kind.gangs}
+    waiting = {j for kind in pattern.view.types for j in kind.gangs}
     rest = problem
     for _ in range(DEPTH):
-        placed = hand_out(rest, _take(start))
-        if placed is None or done.is_set():
+        placed = hand_out(rest, _take(pattern))
+        if placed is None:
             return None
         plan |= placed
         waiting -= set(placed)
@@ -57,20 +40,20 @@ def dive(start: Fractional, tier: str, budget: Budget, until: float, done: threa
             break
         rest = replace(problem, free=Space.after(problem, plan).free)
         deeper = PatternBound(leaves(rest, sorted(waiting), tier))
-        deeper.offer(start.known)
+        deeper.offer(pattern.known())
         deeper.run(1 << 60, budget, until, ROUNDS)
-        start = Fractional.of(deeper)
+        pattern = deeper
     return _finish(problem, plan, waiting)
 
 
-def _take(start: Fractional) -> dict[int, dict[int, int]]:
+def _take(pattern: PatternBound) -> dict[int, dict[int, int]]:
     """Gang → leaf → members of the patterns to be fixed."""
-    view = start.view
+    view: Leaves = pattern.view
     left = view.slots.copy()
     waiting = [list(kind.gangs) for kind in view.types]
     least = max(1, sum(map(len, waiting)) // 4)
     counts: dict[int, dict[int, int]] = {}
-    for value, k, amount in start.patterns:
+    for value, k, amount in pattern.patterns():
         if value < SURE and len(counts) >= least:
             break
         at = np.flatnonzero(amount)

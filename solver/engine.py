@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, TypeVar
 
 from ortools.sat.python import cp_model
 
@@ -77,6 +77,7 @@ class Outcome:
     """Whether bound and infeasibility rest on integers; else on floats, to 1e-6."""
 
 
+T = TypeVar("T")
 Beside = Callable[[threading.Event], bool]
 """Work beside a solve, until the event is set; true if the solve's question has become idle."""
 
@@ -136,27 +137,14 @@ def run(
 
 def _solve_beside(solver: cp_model.CpSolver, model: cp_model.CpModel, beside: Beside) -> cp_model.CpSolverStatus:
     """Solve with other work in a second thread, which may end the solve."""
-    done, failed = threading.Event(), []
 
-    def work() -> None:
-        try:
-            # A stop that comes before the search has started is lost, so it is repeated.
-            idle = beside(done)
-            while idle and not done.wait(0.005):
-                solver.stop_search()
-        except Exception as error:
-            failed.append(error)
+    def other(done: threading.Event) -> None:
+        # A stop that comes before the search has started is lost, so it is repeated.
+        idle = beside(done)
+        while idle and not done.wait(0.005):
+            solver.stop_search()
 
-    thread = threading.Thread(target=work, daemon=True)
-    thread.start()
-    try:
-        status = solver.solve(model)
-    finally:
-        done.set()
-        thread.join()
-    if failed:
-        raise failed[0]
-    return status
+    return _two_threads(lambda: solver.solve(model), other)
 
 
 def both(work: Callable[[threading.Event], None], beside: Beside, budget: Budget) -> None:
@@ -164,24 +152,35 @@ def both(work: Callable[[threading.Event], None], beside: Beside, budget: Budget
 
     The first is told by an event when the other has made it idle.
     """
-    idle, done, failed = threading.Event(), threading.Event(), []
+    idle = threading.Event()
     if not budget.parallel:
         work(idle)
         return
 
-    def other() -> None:
+    def other(done: threading.Event) -> None:
+        if beside(done):
+            idle.set()
+
+    _two_threads(lambda: work(idle), other)
+
+
+def _two_threads(work: Callable[[], T], other: Callable[[threading.Event], None]) -> T:
+    """Work beside other work, which is told by an event when the first is through; what fails in either is raised."""
+    done, failed = threading.Event(), []
+
+    def guarded() -> None:
         try:
-            if beside(done):
-                idle.set()
+            other(done)
         except Exception as error:
             failed.append(error)
 
-    thread = threading.Thread(target=other, daemon=True)
+    thread = threading.Thread(target=guarded, daemon=True)
     thread.start()
     try:
-        work(idle)
+        result = work()
     finally:
         done.set()
         thread.join()
     if failed:
         raise failed[0]
+    return result

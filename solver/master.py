@@ -15,6 +15,7 @@ Column = tuple[float, tuple[int, ...], tuple[float, ...]]
 
 
 PRIMAL = int(_core.simplex_constants.SimplexStrategy.kSimplexStrategyPrimal)
+"""HiGHS' number for it."""
 
 
 class Master:

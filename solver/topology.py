@@ -14,12 +14,12 @@ from gangfit.solver.assemble import choose, lay_out
 from gangfit.solver.assignment import Assignment, tier_values
 from gangfit.solver.configurations import ConfigurationBound, tightest_row
 from gangfit.solver.cuts import exact_sum, spine_split
-from gangfit.solver.dive import Fractional
+from gangfit.solver.dive import dive
 from gangfit.solver.engine import Budget, both, run
 from gangfit.solver.gap_model import LIMIT, GapModel, Reduced, reachable
 from gangfit.solver.hand_out import hand_out
-from gangfit.solver.improver import Improver
 from gangfit.solver.leaves import Leaves, leaves
+from gangfit.solver.local_search import LocalSearch
 from gangfit.solver.pattern_bound import Known, PatternBound
 from gangfit.solver.pricing import quick
 from gangfit.solver.problem import Problem
@@ -38,6 +38,8 @@ ASSEMBLE = 0.4
 """Share of what is left then for plans made of its columns."""
 COUNT = 0.4
 """Share of what is left then for counting domains touched."""
+STRETCH = 4_096
+"""Iterations of local search between two looks at the bound."""
 FOREVER = 1 << 40
 """Rounds that the clock ends."""
 BUILD = 1.5e-4
@@ -75,34 +77,36 @@ class Topology:
         view = leaves(self.problem, sorted(self.assignment), ("preferred", "distance")[self.tier])
         pattern = PatternBound(view)
         self.sizes.update(leaves=view.forest.leaves, types=len(view.types))
-        if quick(pattern.tables, self.budget.remaining):
+        priced = quick(pattern.tables, self.budget.remaining)
+        if priced:
             pattern.start(self.assignment)
             self._generate(pattern, "pattern", until)
             self.known = pattern.known()
         if self.value <= self.bound:
             return
-        improver = Improver(self.problem, self.assignment, self.tier, self.budget)
         gangs = len(self.assignment)
-        if pattern.best is not None and (gangs >= MANY or gangs * view.forest.leaves >= PAIRS):
-            improver.offered = Fractional.of(pattern)
-        improver.work(self.bound, FIRST_ROUNDS, until)
-        self._adopt(improver.record)
+        if priced and (gangs >= MANY or gangs * view.forest.leaves >= PAIRS):
+            start = dive(pattern, ("preferred", "distance")[self.tier], self.budget, self.budget.until(0.4, until))
+            if start is not None:
+                self._adopt(start)
+        search = LocalSearch(self.problem, self.assignment, self.budget.policy.seed)
+        search.search(self.tier, self.bound, FIRST_ROUNDS, self.budget, until)
+        self._adopt(search.record)
         if self._open(until):
             both(
-                lambda idle: self._prove(pattern if pattern.best is not None else None, view, improver, until, idle),
-                lambda done: improver.beside(lambda: self.bound, until, done),
+                lambda idle: self._prove(pattern if priced else None, view, search, until, idle),
+                lambda done: self._improve(search, until, done),
                 self.budget,
             )
-            self._adopt(improver.record)
+            self._adopt(search.record)
         if self._open(until):
             # Where counts per leaf are too coarse, the merged model goes on.
             rounds = FIRST_ROUNDS if self.relaxed else FOREVER
             if self.budget.policy.deterministic:
                 rounds = min(rounds, 40 * FIRST_ROUNDS)
-            improver.done = threading.Event()
-            improver.work(self.bound, rounds, until)
-            self._adopt(improver.record)
-        self.sizes.update(iterations=improver.rounds, rounds=pattern.rounds)
+            search.search(self.tier, self.bound, rounds, self.budget, until)
+            self._adopt(search.record)
+        self.sizes.update(iterations=search.rounds, rounds=pattern.rounds)
 
     def _generate(self, pattern: PatternBound, source: str, until: float) -> None:
         certificate = pattern.run(self.value, self.budget, until)
@@ -120,11 +124,19 @@ class Topology:
         if new < now:
             self.assignment = assignment
 
+    def _improve(self, search: LocalSearch, until: float, done: threading.Event) -> bool:
+        """Local search until its record meets the bound, which may rise meanwhile."""
+        while not (done.is_set() or self.budget.past(until)):
+            target = self.bound
+            if search.search(self.tier, target, STRETCH, self.budget, until, done) and target == self.bound:
+                return True
+        return False
+
     def _prove(
         self,
         pattern: PatternBound | None,
         view: Leaves,
-        improver: Improver,
+        search: LocalSearch,
         until: float,
         idle: threading.Event,
     ) -> None:
@@ -132,27 +144,27 @@ class Topology:
         row = tightest_row(view) if self.tier == DISTANCE else None
         if row is not None:
             spines = self._count(view, row, pattern, until)
-            if self._goes_on(improver, until, idle):
+            if self._goes_on(search, until, idle):
                 bound = ConfigurationBound(view, row)
                 bound.require(spines)
                 bound.start_from(self.assignment)
                 self._raise(bound.run(self.value, self.budget, self.budget.until(CONFIGURE, until)), "configuration")
                 self.sizes.update(configurations=len(bound.columns))
-                if self._goes_on(improver, until, idle):
+                if self._goes_on(search, until, idle):
                     self._assemble(bound, self.budget.until(ASSEMBLE, until), idle)
         if pattern is None:
             return
-        if self.tier == DISTANCE and self._goes_on(improver, until, idle):
+        if self.tier == DISTANCE and self._goes_on(search, until, idle):
             self._cut(pattern, view, until, row is None)
-        while pattern.best is not None and reachable(view) and self._goes_on(improver, until, idle):
+        while pattern.best is not None and reachable(view) and self._goes_on(search, until, idle):
             before = (self.bound, self.value)
-            self._gap(pattern, improver, until, idle)
+            self._gap(pattern, search, until, idle)
             if before == (self.bound, self.value):
                 break
 
-    def _goes_on(self, improver: Improver, until: float, idle: threading.Event) -> bool:
+    def _goes_on(self, search: LocalSearch, until: float, idle: threading.Event) -> bool:
         """Take over what local search has found; whether the tier is still open."""
-        self._adopt(improver.record)
+        self._adopt(search.record)
         return self._open(until) and not idle.is_set()
 
     def _count(self, view: Leaves, row: int, pattern: PatternBound | None, until: float) -> int:
@@ -188,7 +200,7 @@ class Topology:
     def _open(self, until: float) -> bool:
         return self.value > self.bound and not self.budget.past(until) and self.budget.remaining > 0
 
-    def _gap(self, pattern: PatternBound, improver: Improver, until: float, idle: threading.Event) -> None:
+    def _gap(self, pattern: PatternBound, search: LocalSearch, until: float, idle: threading.Event) -> None:
         """Ask whether the bound can be met: no raises it, yes may bring a plan that meets it."""
         assert pattern.best is not None
         reduced = Reduced(pattern, pattern.best)
@@ -206,7 +218,7 @@ class Topology:
             tight=True,
             beside=lambda done: _either(idle, done),
         )
-        self._adopt(improver.record)
+        self._adopt(search.record)
         if outcome.status == "infeasible":
             if not self.doubt:
                 self._raise(self.bound + 1, "gap")

@@ -13,7 +13,7 @@ from ortools.sat.python import cp_model
 from random_rounds import random_round
 
 from gangfit.models import Snapshot
-from gangfit.solver import check, engine, improver, local_search, solve, tiers, topology
+from gangfit.solver import check, engine, local_search, solve, tiers, topology
 from gangfit.solver.assignment import tier_values
 from gangfit.solver.dive import dive
 from gangfit.solver.engine import Budget, Outcome
@@ -60,7 +60,7 @@ class TestAgreement:
     def test_from_what_the_patterns_round_to(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(topology, "MANY", 2)
         dives = []
-        monkeypatch.setattr(improver, "dive", lambda *given: dives.append(given) or dive(*given))
+        monkeypatch.setattr(topology, "dive", lambda *given: dives.append(given) or dive(*given))
         for seed in range(1_000, 1_040):
             compare(random_round(seed), seed)
         assert dives
