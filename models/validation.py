@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +20,8 @@ MAX_FAULTS = 100
 MAX_DEMAND = 2**40
 """What all gangs together ask of one resource stays below."""
 Location = tuple[str | int, ...]
+Load = tuple[int, ...]
+"""What one node holds: number of the request and members, for each gang in turn."""
 
 
 class _Faults:
@@ -254,6 +256,8 @@ def _placements(snapshot: Snapshot, names: dict[str, int], faults: _Faults) -> N
                 placed,
                 f"gang {gang.name!r} has {gang.members} members, its placement has {placed}",
             )
+        if gang.placement.keys() <= names.keys():
+            continue
         for node in gang.placement:
             if node not in names:
                 faults.add(
@@ -265,12 +269,10 @@ def _placements(snapshot: Snapshot, names: dict[str, int], faults: _Faults) -> N
 
 def amounts(source: Request | Used | Node | Share) -> dict[str, int | None]:
     """Resource name → amount; None: not limited."""
-    return {
-        "gpus": source.gpus,
-        "cpu_milli": source.cpu_milli,
-        "memory_mib": source.memory_mib,
-        **{f"resources.{name}": amount for name, amount in source.resources.items()},
-    }
+    result = {"gpus": source.gpus, "cpu_milli": source.cpu_milli, "memory_mib": source.memory_mib}
+    for name, amount in source.resources.items():
+        result[f"resources.{name}"] = amount
+    return result
 
 
 def _overcommit(snapshot: Snapshot, names: dict[str, int], faults: _Faults) -> None:
@@ -285,24 +287,41 @@ def _overcommit(snapshot: Snapshot, names: dict[str, int], faults: _Faults) -> N
 
 def overcommitted(snapshot: Snapshot, names: dict[str, int]) -> list[tuple[str, str, int, int]]:
     """(node, resource, taken, capacity) wherever `used` and running gangs take more than the node has."""
-    taken: dict[str, dict[str, int]] = defaultdict(dict)
+    # What a node holds, as (request, members) of each gang in turn: entries and loads that are alike are judged once.
+    requests: list[dict[str, int]] = []
+    numbers: dict[tuple[tuple[str, int], ...], int] = {}
+    loads: dict[str, Load] = {}
     for gang in snapshot.running:
-        request = [(resource, amount) for resource, amount in amounts(gang.request).items() if amount]
+        request = {resource: amount for resource, amount in amounts(gang.request).items() if amount}
+        number = numbers.setdefault(tuple(request.items()), len(requests))
+        if number == len(requests):
+            requests.append(request)
         for node, members in gang.placement.items():
-            on_node = taken[node]
-            for resource, amount in request:
-                on_node[resource] = on_node.get(resource, 0) + members * amount
-    # Entries alike in `used` are judged once; by name only nodes that host members or belong to a faulty entry.
+            loads[node] = (*loads.get(node, ()), number, members)
+    # By name only nodes that host members or belong to a faulty entry.
     faulty = {i for i, node in enumerate(snapshot.nodes) if not _is_nothing(node.used) and _over(node, {})}
-    hosts = {node for node, on_node in taken.items() if _over(snapshot.nodes[names[node]], on_node)}
-    if not faulty and not hosts:
+    over = {
+        (i, load)
+        for i, load in {(names[node], load) for node, load in loads.items()}
+        if _over(snapshot.nodes[i], _taken(requests, load))
+    }
+    if not faulty and not over:
         return []
     return [
         (name, resource, total, limit)
         for name, index in names.items()
-        if index in faulty or name in hosts
-        for resource, total, limit in _over(snapshot.nodes[index], taken.get(name, {}))
+        if index in faulty or (index, loads.get(name, ())) in over
+        for resource, total, limit in _over(snapshot.nodes[index], _taken(requests, loads.get(name, ())))
     ]
+
+
+def _taken(requests: list[dict[str, int]], load: Load) -> dict[str, int]:
+    """Resource → what the members on a node take."""
+    taken: dict[str, int] = {}
+    for number, members in zip(load[::2], load[1::2], strict=True):
+        for resource, amount in requests[number].items():
+            taken[resource] = taken.get(resource, 0) + members * amount
+    return taken
 
 
 def _is_nothing(used: Used) -> bool:
