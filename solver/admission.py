@@ -12,6 +12,7 @@ from gangfit.solver.candidates import Candidates
 from gangfit.solver.dominance import Dominance
 from gangfit.solver.engine import Budget
 from gangfit.solver.greedy.preemptor import victims_for
+from gangfit.solver.greedy.repacking import repacked
 from gangfit.solver.greedy.strategies import PLACES, place_one
 from gangfit.solver.joint import candidates as reach
 from gangfit.solver.leximin import share_out, startable
@@ -36,6 +37,8 @@ from gangfit.solver.tenants import Order, Step
 Decision = Literal["greedy", "bound", "search", "limit"]
 
 
+PLACINGS = 600
+"""How many gangs may be placed anew in vain, each some ten times, up to 0.1 ms each."""
 WEIGHINGS = 20
 """How often weights are looked for in vain, up to 20 ms each; where nothing is searched once."""
 
@@ -121,6 +124,8 @@ class Loop:
     """Gangs without room in the snapshot's free space."""
     weighings: int = field(init=False)
     """How often weights may still be looked for in vain."""
+    placings: int = field(init=False)
+    """How many gangs may still be placed anew in vain."""
     asked: dict[int, Asked] = field(default_factory=dict)
     """Questions with victims that were put before the one in free space."""
     hopeless: dict[tuple[int, int], int] = field(default_factory=dict)
@@ -140,6 +145,7 @@ class Loop:
         self.alone = Alone(self.problem)
         self.dominance = Dominance(self.problem)
         self.weighings = WEIGHINGS if self.budget is not None else 1
+        self.placings = PLACINGS if self.budget is not None else 0
 
     def admission(self) -> Admission:
         """What was decided."""
@@ -286,6 +292,8 @@ class Loop:
             if self._outweighed(gang):
                 self.dominance.add(gang, "bound")
                 return "bound", False
+            if self._repacked(gang):
+                return "greedy", True
             self.progress(f"admission: {self.problem.gangs[gang].name!r}: in free space?")
             answer = fits(self.problem, [*self.admitted, gang], self.budget)
             if answer.verdict == "no":
@@ -318,6 +326,19 @@ class Loop:
         full = Patterns(self.problem, [*self.admitted, gang]).full() is not None
         self.weighings -= not full
         return full
+
+    def _repacked(self, gang: int) -> bool:
+        """Whether all have room, placed anew with the difficult ones first; then the candidates go on there."""
+        if self.budget is None or self.budget.exhausted or self.placings <= 0:
+            return False
+        gangs = [*self.admitted, gang]
+        plans = repacked(self.problem, gangs)
+        if not plans:
+            self.placings -= len(gangs)
+            return False
+        others = next(iter(plans.values()))
+        self._resume({rule: plans.get(rule, others) for rule in PLACES})
+        return True
 
     def _offers(self, gang: int) -> bool:
         """Whether a candidate has room; then every candidate takes the gang, by its own rule where it has room."""

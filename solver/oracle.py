@@ -14,6 +14,7 @@ from ortools.sat.python import cp_model
 from gangfit.solver.assignment import Assignment
 from gangfit.solver.classes import grouping
 from gangfit.solver.engine import Budget, Outcome, run
+from gangfit.solver.greedy.repacking import orders
 from gangfit.solver.greedy.strategies import PLACES, place_in_order
 from gangfit.solver.joint import Joint, pairs
 from gangfit.solver.lending import ground
@@ -351,9 +352,7 @@ def _confirmed(slots: Slots, refused: Outcome, budget: Budget) -> Outcome:
 def place_beside(problem: Problem, gangs: Sequence[int], victims: frozenset[int], budget: Budget) -> Assignment | None:
     """A placement of all gangs once the victims are gone: greedy in several orders, else CP-SAT."""
     reduced = problem.without(victims)
-    demand = problem.total[:, 0]
-    biggest = sorted(gangs, key=lambda j: (-int(problem.required[j]), -int(problem.request[j, 0]), -int(demand[j]), j))
-    for order in (gangs, biggest):
+    for order in (gangs, *orders(problem, gangs)):
         for place in PLACES.values():
             assignment = place_in_order(reduced, place, order)
             if assignment is not None:

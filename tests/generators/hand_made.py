@@ -6,6 +6,8 @@ from typing import Any
 
 from gangfit.models import Placement, Plan, Snapshot
 from gangfit.solver import check
+from gangfit.solver.assignment import Assignment
+from gangfit.solver.problem import Problem
 
 Json = dict[str, Any]
 
@@ -50,6 +52,15 @@ def snapshot(
 def plan(placements: dict[str, dict[str, int]]) -> Plan:
     """A caller's own plan: gang → node → members."""
     return Plan(placements=tuple(Placement(gang=name, roles={"members": on}) for name, on in placements.items()))
+
+
+def as_plan(problem: Problem, assignment: Assignment) -> Plan:
+    """A plan that holds placements only."""
+    placements = {}
+    for j, spread in assignment.items():
+        names = [problem.node_names[n] for n in spread.nodes]
+        placements[problem.gangs[j].name] = dict(zip(names, spread.counts.tolist(), strict=True))
+    return plan(placements)
 
 
 def placed(answer: Plan) -> dict[str, dict[str, int]]:

@@ -13,6 +13,7 @@ from random_rounds import random_round
 from vectors import vector
 
 from gangfit.models import Snapshot
+from gangfit.solver import admission as admission_module
 from gangfit.solver import oracle, solve
 from gangfit.solver.admission import Admission, Decision, admit
 from gangfit.solver.assignment import admission, rank
@@ -66,6 +67,13 @@ class TestOrder:
         assert list(placed(solve(round))) == ["first"]
 
 
+@pytest.fixture
+def searched(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is placed anew: CP-SAT answers."""
+    monkeypatch.setattr(admission_module, "PLACINGS", 0)
+
+
+@pytest.mark.usefixtures("searched")
 class TestJointly:
     round = snapshot(racks((8,), (4, 4)), [gang("a", 2, 4, priority=1), gang("b")])
 

@@ -4,31 +4,22 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hand_made import gang, node, plan, racks, snapshot
+from hand_made import as_plan, gang, node, racks, snapshot
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from random_rounds import random_round
 
-from gangfit.models import Plan, Snapshot
+from gangfit.models import Snapshot
 from gangfit.solver import check
-from gangfit.solver.assignment import Assignment, Spread
+from gangfit.solver.assignment import Spread
 from gangfit.solver.greedy import PLACES, STRATEGIES
 from gangfit.solver.greedy.descent import fewest
-from gangfit.solver.problem import Problem, encode
+from gangfit.solver.problem import encode
 from gangfit.solver.space import Space, members_per_node
 
 ROUNDS = st.builds(
     random_round, st.integers(0, 10**9), nodes=st.just(24), gangs=st.just(8), members=st.just(8), crowded=st.booleans()
 )
-
-
-def as_plan(problem: Problem, assignment: Assignment) -> Plan:
-    """A plan that holds placements only."""
-    placements = {}
-    for j, spread in assignment.items():
-        names = [problem.node_names[n] for n in spread.nodes]
-        placements[problem.gangs[j].name] = dict(zip(names, spread.counts.tolist(), strict=True))
-    return plan(placements)
 
 
 def places(strategy: str, snapshot: Snapshot) -> dict[str, dict[str, int]]:
