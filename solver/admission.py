@@ -276,7 +276,8 @@ class Loop:
         preempting = bool(self.preemption.preemptors)
         if self.stale and not self._alike(gang):
             self._refresh()
-        within = self.order.within_limit(gang, given_back(self.problem, self.preemption.victims))
+        victims = self.preemption.victims
+        within = self.order.within_limit(gang, given_back(self.problem, victims) if victims else None)
         if self.headroom.rules_out(gang) or not (within or preempting):
             return "bound", False
         if self.dominance.problem is not self.problem:

@@ -76,8 +76,8 @@ class Calendar:
         snapshot = problem.snapshot
         self.problem = problem
         wanted = snapshot.policy.reserves
-        ends = [(gang, known_end_s(snapshot, gang)) for gang in snapshot.running] if wanted else []
-        self._ending = [(gang, end) for gang, end in ends if end is not None]
+        ends = [gang for gang in snapshot.running if gang.expected_end_s is not None] if wanted else []
+        self._ending = [(gang, end) for gang in ends if (end := known_end_s(snapshot, gang)) is not None]
         pending = snapshot.pending if wanted else ()
         duration = {gang.name: gang.expected_duration_s for gang in pending}
         self._durations = [duration.get(gang.name) for gang in problem.gangs]
