@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from gangfit.solver.arrays import BoolArray, IntArray
-from gangfit.solver.problem import Problem, Tree
+from gangfit.solver.problem import UNLIMITED, Problem, Tree
 from gangfit.solver.scales import Patterns
 from gangfit.solver.space import members_per_node
 
@@ -45,23 +45,33 @@ class Headroom:
         self._of = problem.eligible_of
         self._type = list(zip(problem.shape_of.tolist(), problem.members.tolist(), strict=True))
         """Gangs that take the same."""
-        self._last: tuple[tuple[int, int], IntArray] = ((-1, -1), self.left)
-        """The type asked about last, and what it takes."""
+        self._last: tuple[int, int] = (-1, -1)
+        """The type asked about last, …"""
+        self._taken: IntArray = self.left
+        """… what one gang of it takes, (E, rows), …"""
+        self._copies = 0
+        """… and how many more gangs of it no count rules out."""
 
     def rules_out(self, gang: int) -> bool:
         """Whether a count proves that the gang can't start beside those taken."""
-        return bool((self.left < self._taken(gang)).any())
+        self._ask(gang)
+        return self._copies <= 0
 
     def take(self, gang: int) -> None:
         """The gang starts."""
-        self.left -= self._taken(gang)
+        self._ask(gang)
+        self.left -= self._taken
+        self._copies -= 1
 
-    def _taken(self, gang: int) -> IntArray:
-        """(E, rows): slots that the gang takes from every set."""
-        alike = self._type[gang]
-        if alike != self._last[0]:
-            self._last = alike, np.outer(self._inside[:, self._of[gang]], self._slots[gang])
-        return self._last[1]
+    def _ask(self, gang: int) -> None:
+        if self._type[gang] == self._last:
+            return
+        self._last = self._type[gang]
+        self._taken = np.outer(self._inside[:, self._of[gang]], self._slots[gang])
+        asked = self._taken > 0
+        short = (self.left[~asked] < 0).any()
+        copies = (self.left[asked] // self._taken[asked]).min(initial=UNLIMITED)
+        self._copies = 0 if short else int(copies)
 
 
 def fewest_domains(problem: Problem, gang: int) -> list[int]:

@@ -166,6 +166,8 @@ class Order:
         """Per tenant, and last for the roots: (key, version, child)."""
         self._version = [0] * len(tenants.names)
         """How often each tenant's key has changed."""
+        self._offered = [(-1, 0)] * len(tenants.names)
+        """The gang that each tenant offered last, and its class."""
         waiting = {t for tenant in set(self._tenant_of) for t in tenants.chain(tenant)}
         self._upwards = sorted(waiting, key=lambda t: -len(tenants.chain(t)))
         """Tenants with gangs, those below before those above."""
@@ -198,7 +200,7 @@ class Order:
     def step(self, gang: int) -> Step:
         """What decided a gang's turn."""
         chain = self.tenants.chain(self._tenant_of[gang])
-        turns = tuple(Turn(t, CLASSES[self._class(t, gang)], self._share(t)) for t in reversed(chain))
+        turns = tuple(Turn(t, CLASSES[self._class_of(t, gang)], self._share(t)) for t in reversed(chain))
         return Step(gang, turns)
 
     def _share(self, tenant: int) -> Fraction:
@@ -265,7 +267,13 @@ class Order:
         weight = self.tenants.weight[tenant]
         share = max((use * part for use, part in zip(self._use[tenant], self._part, strict=True)), default=0)
         weighted = share if weight <= 1 else Fraction(share, weight)
-        return self._priority[gang], self._class(tenant, gang), int(weight == 0), weighted, gang
+        self._offered[tenant] = gang, self._class(tenant, gang)
+        return self._priority[gang], self._offered[tenant][1], int(weight == 0), weighted, gang
+
+    def _class_of(self, tenant: int, gang: int) -> int:
+        """As `_class`, which was asked when the tenant offered the gang."""
+        offered, group = self._offered[tenant]
+        return group if offered == gang else self._class(tenant, gang)
 
     def _class(self, tenant: int, gang: int) -> int:
         group = 0
