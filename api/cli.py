@@ -87,6 +87,13 @@ def solve(
         bool | None,
         typer.Option("--moves/--no-moves", help="Whether running gangs may move, in place of policy.moves.mode."),
     ] = None,
+    tolerance: Annotated[
+        float | None,
+        typer.Option(
+            help="Share (0 to 1) by which lost GPU-seconds may rise for fewer gangs preempted, and tree distance for "
+            "fewer shared uplinks, in place of policy.tolerance."
+        ),
+    ] = None,
     deterministic: Annotated[
         bool | None,
         typer.Option(
@@ -103,6 +110,7 @@ def solve(
             "time_limit_s": time_limit,
             "seed": seed,
             "workers": workers,
+            "tolerance": tolerance,
             "deterministic": deterministic,
         }
         if not preemption:

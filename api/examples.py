@@ -58,14 +58,14 @@ DECISIONS: dict[str, Any] = {
 PLAN: dict[str, Any] = {
     "status": "optimal",
     "tiers": [
-        {"name": "admission", "sense": "max", "value": 2, "bound": 2, "gap": 0.0, "proof": "bound"},
-        {"name": "lost.p0", "sense": "min", "value": 4800, "bound": 4800, "gap": 0.0, "proof": "search"},
-        {"name": "broken", "sense": "min", "value": 1, "bound": 1, "gap": 0.0, "proof": "search"},
-        {"name": "preferred", "sense": "min", "value": 0, "bound": 0, "gap": 0.0, "proof": "bound"},
-        {"name": "distance", "sense": "min", "value": 1, "bound": 1, "gap": 0.0, "proof": "bound"},
-        {"name": "uplinks", "sense": "min", "value": 0, "bound": 0, "gap": 0.0, "proof": "bound"},
-        {"name": "intact.rack", "sense": "min", "value": 0, "bound": 0, "gap": 0.0, "proof": "bound"},
-        {"name": "intact.node", "sense": "min", "value": 1, "bound": 1, "gap": 0.0, "proof": "bound"},
+        {"name": "admission", "sense": "max", "value": 2, "bound": 2, "gap": 0.0, "proof": "bound", "traded": 0},
+        {"name": "lost.p0", "sense": "min", "value": 4800, "bound": 4800, "gap": 0.0, "proof": "search", "traded": 0},
+        {"name": "broken", "sense": "min", "value": 1, "bound": 1, "gap": 0.0, "proof": "search", "traded": 0},
+        {"name": "preferred", "sense": "min", "value": 0, "bound": 0, "gap": 0.0, "proof": "bound", "traded": 0},
+        {"name": "distance", "sense": "min", "value": 1, "bound": 1, "gap": 0.0, "proof": "bound", "traded": 0},
+        {"name": "uplinks", "sense": "min", "value": 0, "bound": 0, "gap": 0.0, "proof": "bound", "traded": 0},
+        {"name": "intact.rack", "sense": "min", "value": 0, "bound": 0, "gap": 0.0, "proof": "bound", "traded": 0},
+        {"name": "intact.node", "sense": "min", "value": 1, "bound": 1, "gap": 0.0, "proof": "bound", "traded": 0},
     ],
     "placements": [
         {"gang": "train", "roles": {"members": {"r1-1": 1, "r1-2": 1}}, "starts_after_s": 1700003900},
@@ -156,8 +156,8 @@ DEFRAGMENTATION: dict[str, Any] = {
     "intact_before": 0,
     "domains": [["r1"]],
     "tiers": [
-        {"name": "moved", "sense": "min", "value": 1, "bound": 1, "gap": 0.0, "proof": "search"},
-        {"name": "moved_members", "sense": "min", "value": 1, "bound": 1, "gap": 0.0, "proof": "search"},
+        {"name": "moved", "sense": "min", "value": 1, "bound": 1, "gap": 0.0, "proof": "search", "traded": 0},
+        {"name": "moved_members", "sense": "min", "value": 1, "bound": 1, "gap": 0.0, "proof": "search", "traded": 0},
     ],
     "moves": [
         {

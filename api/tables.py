@@ -37,8 +37,7 @@ def show_plan(plan: Plan, everything: bool, time_s: int) -> None:
     """
     out = console()
     out.print(f"{plan.status}: {_counted(plan.placements, 'gang')} placed, {len(plan.blocked)} wait{_seconds(plan)}")
-    tiers = [(t.name, str(t.value), str(t.bound), _gap(t), t.proof or "open") for t in plan.tiers]
-    _show(out, "Tiers", ["tier", ">value", ">bound", ">gap", "proof"], tiers)
+    _show_tiers(out, plan.tiers)
     most = None if everything else MAX_ROWS
     placed = _placements(plan, most, None if everything else MAX_RANGES)
     header = ["gang", ">members", "touches", "nodes"]
@@ -78,11 +77,19 @@ def show_defragmentation(answer: Defragmentation, everything: bool, time_s: int)
     out = console()
     figures = f"{answer.intact_before} intact now, {answer.candidates} can be emptied, {answer.wanted} wanted"
     out.print(f"{answer.status}: {answer.level} domains: {figures}")
-    tiers = [(t.name, str(t.value), str(t.bound), _gap(t), t.proof or "open") for t in answer.tiers]
-    _show(out, "Tiers", ["tier", ">value", ">bound", ">gap", "proof"], tiers)
+    _show_tiers(out, answer.tiers)
     most = None if everything else MAX_ROWS
     _show(out, "Empty", ["domain"], [(" / ".join(path),) for path in answer.domains[:most]], len(answer.domains))
     _show_moves(out, answer, everything, time_s)
+
+
+def _show_tiers(out: Console, tiers: Sequence[Tier]) -> None:
+    rows = [[t.name, str(t.value), str(t.bound), _gap(t), t.proof or "open"] for t in tiers]
+    heads = ["tier", ">value", ">bound", ">gap", "proof"]
+    if any(t.traded for t in tiers):
+        rows = [[*row, str(t.traded) if t.traded else ""] for row, t in zip(rows, tiers, strict=True)]
+        heads.append(">traded")
+    _show(out, "Tiers", heads, rows)
 
 
 def _show_moves(out: Console, answer: Plan | Defragmentation, everything: bool, time_s: int) -> None:

@@ -32,10 +32,12 @@ class Tier(Frozen):
     bound: int
     """No plan that is equal on every earlier tier can be better than this."""
     gap: float
-    """0 if proven. admission: undecided gangs; preferred and distance: (value − bound) / Σ weight × domains touched;
-    others: (value − bound) / value."""
+    """0 if proven. admission: undecided gangs; preferred and distance: (value − traded − bound) / Σ weight × domains
+    touched; others: (value − traded − bound) / value."""
     proof: Literal["bound", "search"] | None
     """What closed the tier: a bound known before search, or search; null: still open."""
+    traded: int = 0
+    """How much of the value is given for the sake of the next tier (`policy.tolerance`)."""
 
 
 def _over_roles(roles: dict[str, dict[str, int]]) -> dict[str, int]:

@@ -54,6 +54,9 @@ class Policy(Frozen):
     with order leximin or with moves."""
     moves: MovesPolicy = MovesPolicy()
     """Whether running gangs may be moved for others, and how far."""
+    tolerance: Annotated[float, Field(strict=True, ge=0, le=1)] = 0.0
+    """By what share two tiers may be exceeded for the sake of the next: lost GPU-seconds of the lowest priority that
+    loses any for fewer gangs preempted, tree distance for fewer shared uplinks. The plan states what was traded."""
     seed: Annotated[int, Field(strict=True, ge=0, le=2**31 - 1)] = 0
     """Seed of the search."""
     workers: Annotated[int, Field(strict=True, ge=1, le=64)] = 2

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Literal
 
-from gangfit.solver.assignment import Assignment
+from gangfit.solver.assignment import Assignment, considered
 from gangfit.solver.bounds import Headroom
 from gangfit.solver.candidates import Candidates
 from gangfit.solver.dominance import Dominance
@@ -65,6 +65,12 @@ class Admission:
     def round(self, problem: Problem) -> Problem:
         """The round that the plans are for: with second columns if something is promised."""
         return problem if self.reservation is None else self.reservation.problem
+
+    def in_order(self, problem: Problem, assignment: Assignment) -> list[int]:
+        """The gangs placed, in considered order, those that start when asked again last."""
+        order = [step.gang for step in considered(problem, self.starts(assignment), self.late)]
+        first = [j for j in order[: problem.waiting] if j in assignment and j not in self.late]
+        return first + order[problem.waiting :]
 
     def starts(self, assignment: Assignment) -> Assignment:
         """An assignment without the gang that only has a promise."""

@@ -127,23 +127,29 @@ def _leximin(problem: Problem, started: list[int]) -> tuple[LeximinShare, ...]:
 def _lost_tiers(problem: Problem, preemption: Preemption) -> list[Tier]:
     """Tier 2: losses of the priorities that have victims, then gangs broken."""
     priorities = sorted({int(problem.victims.priority[v]) for v in preemption.victims}, reverse=True)
-    rows = [(f"lost.p{p}", preemption.lost[p], preemption.bounds[p]) for p in priorities]
-    rows.append(("broken", preemption.broken, preemption.broken_bound))
+    lost = []
+    for p in priorities:
+        traded = preemption.traded(p)
+        tier = cost_tier(f"lost.p{p}", preemption.lost[p], preemption.bounds[p], traded)
+        lost.append(tier.model_copy(update={"proof": None}) if traded and not preemption.least else tier)
+    rows = [("broken", preemption.broken, preemption.broken_bound)]
     if problem.snapshot.policy.moves.mode == "allowed":
         rows.append(("moved", len(preemption.moved), preemption.moved_bound))
         rows.append(("moved_members", moved_members(problem, preemption.moved), preemption.members_bound))
-    return [cost_tier(*row) for row in rows]
+    return [*lost, *(cost_tier(*row) for row in rows)]
 
 
-def cost_tier(name: str, value: int, bound: int) -> Tier:
+def cost_tier(name: str, value: int, bound: int, traded: int = 0) -> Tier:
     """A figure of the cost as a tier: what search closed unless nothing is lost at all."""
+    best = value - traded
     return Tier(
         name=name,
         sense="min",
         value=value,
         bound=bound,
-        gap=(value - bound) / max(value, 1),
-        proof=None if bound < value else "search" if value else "bound",
+        gap=(best - bound) / max(value, 1),
+        proof=None if bound < best else "search" if value else "bound",
+        traded=traded,
     )
 
 
@@ -182,8 +188,9 @@ def _later_tiers(results: list[TierResult], touches: dict[str, int]) -> tuple[Ti
             sense="min",
             value=result.value,
             bound=result.bound,
-            gap=(result.value - result.bound) / max(touches.get(result.name, result.value), 1),
+            gap=(result.value - result.traded - result.bound) / max(touches.get(result.name, result.value), 1),
             proof=result.proof,
+            traded=result.traded,
         )
         for result in results
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -44,17 +44,27 @@ class ContestedImprovement:
         """Improve placements and victims tier by tier."""
         self._warm_start()
         names = tier_names(self.problem)
-        known = tier_bounds(self.problem.without(self._reach()), sorted(self.gangs))
+        known = self.counted()
         bounds = list(known)
         for tier, name in enumerate(names):
-            value = self._values()[tier]
+            value = self.values()[tier]
             if value > bounds[tier] and self._worth_building():
                 self.progress(f"{name}: {value}, bound {bounds[tier]}")
                 bounds[tier] = max(bounds[tier], self._search(tier, bounds[tier]))
         return [
             TierResult(name, value, bound, None if value > bound else "bound" if bound == sure else "search")
-            for name, value, bound, sure in zip(names, self._values(), bounds, known, strict=True)
+            for name, value, bound, sure in zip(names, self.values(), bounds, known, strict=True)
         ]
+
+    def counted(self) -> tuple[int, ...]:
+        """Lower bounds that hold for every placement of the gangs, whoever leaves."""
+        return tier_bounds(self.problem.without(self._reach()), sorted(self.gangs))
+
+    def minimise(self, tier: int, most: Mapping[int, int], bound: int) -> int:
+        """Make a tier as small as the joint model gets it, some tiers at most so large; returns a lower bound."""
+        if self.values()[tier] <= bound or not self._worth_building():
+            return bound
+        return self._search(tier, bound, most)
 
     def _worth_building(self) -> bool:
         """Whether the model would be there long before the time is over."""
@@ -69,7 +79,8 @@ class ContestedImprovement:
         held = rights(self.problem, self.gangs, self.preemption.preemptors)
         return candidates(held, len(self.problem.victims.gangs))
 
-    def _values(self) -> tuple[int, ...]:
+    def values(self) -> tuple[int, ...]:
+        """Values of the tiers now."""
         return tier_values(self.problem, self.assignment, self.preemption.leaving)
 
     def _warm_start(self) -> None:
@@ -78,11 +89,13 @@ class ContestedImprovement:
         fixed.run()
         self.assignment = fixed.assignment
 
-    def _search(self, tier: int, bound: int) -> int:
+    def _search(self, tier: int, bound: int, most: Mapping[int, int] | None = None) -> int:
+        """`most`: tier → what it is held at; else the earlier tiers are held at their values."""
         assert self.budget is not None
         while True:
-            values = self._values()
-            answer = ask(self.problem, partial(self._model, tier, values, bound), self.budget, SHARE)
+            values = self.values()
+            held = dict(enumerate(values[:tier])) if most is None else most
+            answer = ask(self.problem, partial(self._model, tier, held, values[tier], bound), self.budget, SHARE)
             if answer.verdict == "no":
                 # The plan at hand satisfies every row: the answer is wrong, and proves nothing.
                 return bound
@@ -91,7 +104,7 @@ class ContestedImprovement:
             if answer.verdict == "limit":
                 return bound
             found = tier_values(self.problem, answer.assignment, answer.victims | answer.moved.keys())
-            if found[: tier + 1] >= values[: tier + 1]:
+            if (found[: tier + 1] >= values[: tier + 1]) if most is None else (found[tier] >= values[tier]):
                 return bound
             if not self._lawful(answer):
                 continue
@@ -118,16 +131,16 @@ class ContestedImprovement:
     def _hint(self, model: Joint) -> None:
         model.hint(self.assignment, self.preemption.victims)
 
-    def _model(self, tier: int, values: tuple[int, ...], bound: int, single: set[int]) -> Merged:
+    def _model(self, tier: int, held: Mapping[int, int], value: int, bound: int, single: set[int]) -> Merged:
         model = self._joint(single)
         for priority, lost in self.preemption.lost.items():
             model.model.add(model.lost_progress(priority) <= lost)
         model.model.add(model.broken() <= self.preemption.broken)
-        for earlier in range(tier):
-            model.model.add(model.objective(earlier) <= values[earlier])
+        for other, limit in held.items():
+            model.model.add(model.objective(other) <= limit)
         objective = model.objective(tier)
         model.model.add(objective >= bound)
-        model.model.add(objective <= values[tier])
+        model.model.add(objective <= value)
         model.model.minimize(objective)
         self._hint(model)
         self.sizes = {"classes": len(model.classes), "counts": len(model.members), "candidates": len(model.evicted)}

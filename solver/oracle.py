@@ -134,6 +134,10 @@ class Preemption:
     """(victims, gangs moved) known to be enough: as `cuts`, where gangs move."""
     uncertified: frozenset[int | None] = frozenset()
     """Priorities (None: gangs broken) whose bound rests on floats."""
+    exceeded: tuple[int, int] | None = None
+    """(priority, what it would lose at least) where more is given for fewer gangs broken."""
+    least: bool = True
+    """Whether what is given is proven the least that buys it."""
 
     @property
     def leaving(self) -> frozenset[int]:
@@ -144,6 +148,12 @@ class Preemption:
     def broken(self) -> int:
         """Gangs preempted."""
         return len(self.victims)
+
+    def traded(self, priority: int) -> int:
+        """GPU-seconds of a priority that are given for fewer gangs broken."""
+        if self.exceeded is None or self.exceeded[0] != priority:
+            return 0
+        return max(0, self.lost[priority] - self.exceeded[1])
 
 
 def joint(

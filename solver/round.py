@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from gangfit.models import Plan, Snapshot, Stats
 from gangfit.solver.admission import Admission, admit
 from gangfit.solver.answer import answer
-from gangfit.solver.assignment import Assignment, considered, rank, starting, tier_names, tier_values
+from gangfit.solver.assignment import Assignment, rank, starting, tier_names, tier_values
 from gangfit.solver.checker import check
 from gangfit.solver.contested import ContestedImprovement
 from gangfit.solver.engine import Budget
@@ -19,7 +19,8 @@ from gangfit.solver.leximin import worth
 from gangfit.solver.moving_tiers import MovingImprovement
 from gangfit.solver.problem import Problem, encode
 from gangfit.solver.relocation import admit_with_moves, movable
-from gangfit.solver.tiers import Improvement
+from gangfit.solver.tiers import Improvement, TierResult
+from gangfit.solver.trade import trade_distance, trade_losses
 from gangfit.solver.trim import trim
 
 ANSWER = 2
@@ -28,6 +29,8 @@ PREEMPTOR = 4e-3
 """Seconds of the greedy preemptor per pending gang, where anybody may give way: it runs once time is out."""
 KEPT = 0.2
 """Most of the time limit that is kept for them."""
+KEPT_TO_TRADE = 0.2
+"""Share of the remaining time that the tiers leave for trading, where policy.tolerance allows it."""
 
 
 class InvalidPlanError(RuntimeError):
@@ -75,7 +78,7 @@ def _round(snapshot: Snapshot, budget: Budget | None, progress: Callable[[str], 
     clock.lap("encode")
     if budget is not None:
         preemptor = PREEMPTOR * problem.waiting if problem.victims.gangs else 0.0
-        budget.kept = min(ANSWER * clock.seconds["encode"] + preemptor, KEPT * snapshot.policy.time_limit_s)
+        budget.kept = kept = min(ANSWER * clock.seconds["encode"] + preemptor, KEPT * snapshot.policy.time_limit_s)
     progress(f"{len(problem.node_names)} nodes, {problem.waiting} pending gangs")
     admitted = (admit_with_moves if movable(problem) else admit)(problem, budget, progress)
     admitted, greedy = with_preemptor(problem, admitted)
@@ -86,6 +89,10 @@ def _round(snapshot: Snapshot, budget: Budget | None, progress: Callable[[str], 
     values = {id(plan): tier_values(problem, plan, leaving) for plan in plans.values()}
     baseline = min(plans, key=lambda name: values[id(plans[name])])
     assignment = plans[baseline]
+    if budget is not None and snapshot.policy.tolerance:
+        admitted = trade_losses(problem, admitted, assignment, budget, progress)
+        assignment = admitted.plans[baseline]
+        budget.kept += KEPT_TO_TRADE * budget.remaining
     clock.lap("admission")
     while True:
         before = len(starting(problem, assignment)), tier_values(problem, assignment, admitted.preemption.leaving)
@@ -99,6 +106,9 @@ def _round(snapshot: Snapshot, budget: Budget | None, progress: Callable[[str], 
         if assignment is improvement.assignment:
             break
         # More gangs start than the tiers were solved for: their bounds are no longer about this plan.
+    if budget is not None and snapshot.policy.tolerance:
+        budget.kept = kept
+        assignment, results = _traded(problem, admitted, improvement, results, progress)
     clock.lap("tiers")
     nodes, gangs, _ = problem.size
     stats = Stats(
@@ -120,6 +130,23 @@ def _round(snapshot: Snapshot, budget: Budget | None, progress: Callable[[str], 
     return plan.model_copy(update={"stats": plan.stats.model_copy(update={"seconds": seconds})})
 
 
+def _traded(
+    problem: Problem,
+    admitted: Admission,
+    improvement: Improvement | ContestedImprovement,
+    results: list[TierResult],
+    progress: Callable[[str], None],
+) -> tuple[Assignment, list[TierResult]]:
+    """The improvement's plan with what policy.tolerance lets it trade; as it was, if that would let others start."""
+    preemption = admitted.preemption
+    before = improvement.assignment, preemption.victims, dict(preemption.moved), dict(preemption.lost)
+    traded = trade_distance(problem, improvement, results, progress)
+    if fill_leftover(problem, improvement.assignment, admitted)[0] is improvement.assignment:
+        return improvement.assignment, traded
+    improvement.assignment, preemption.victims, preemption.moved, preemption.lost = before
+    return improvement.assignment, results
+
+
 def _rest_on_floats(admitted: Admission) -> dict[str, str]:
     """Tiers of gangs and victims whose proof is HiGHS' own; all others rest on integers."""
     tiers = ["broken" if priority is None else f"lost.p{priority}" for priority in admitted.preemption.uncertified]
@@ -139,9 +166,7 @@ def _improvement(
     preemption, reserved = admitted.preemption, admitted.round(problem)
     if not preemption.leaving:
         return Improvement(reserved, assignment, budget, progress)
-    order = [step.gang for step in considered(problem, admitted.starts(assignment), admitted.late)]
-    gangs = [j for j in order[: problem.waiting] if j in assignment and j not in admitted.late]
-    gangs += order[problem.waiting :]
+    gangs = admitted.in_order(problem, assignment)
     kind = MovingImprovement if preemption.movers else ContestedImprovement
     return kind(reserved, gangs, preemption, assignment, budget, progress)
 

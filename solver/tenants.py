@@ -237,6 +237,7 @@ class Order:
         asks = self._total[gang]
         for t in self.tenants.chain(self._tenant_of[gang]):
             self._use[t] = [use + ask for use, ask in zip(self._use[t], asks, strict=True)]
+            self._offered[t] = -1, 0
 
     def move(self, tenants: Tenants, total: IntArray, started: Iterable[int]) -> None:
         """Go on with other resources after those in common; `started` are all that count so far."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -48,6 +48,8 @@ class TierResult:
     value: int
     bound: int
     proof: Literal["bound", "search"] | None
+    traded: int = 0
+    """How much of the value is given for the next tier."""
 
 
 @dataclass
@@ -96,6 +98,20 @@ class Improvement:
             TierResult(name, value, bound, None if value > bound else "search" if self._searched(name) else "bound")
             for name, value, bound in zip(names, values, bounds, strict=True)
         ]
+
+    def values(self) -> tuple[int, ...]:
+        """Values of the tiers now."""
+        return tier_values(self.problem, self.assignment)
+
+    def counted(self) -> tuple[int, ...]:
+        """Lower bounds that hold for every placement of the gangs."""
+        return tier_bounds(self.problem, sorted(self.assignment))
+
+    def minimise(self, tier: int, most: Mapping[int, int], bound: int) -> int:
+        """Make a tier as small as the merged model gets it, some tiers at most so large; returns a lower bound."""
+        if self.budget is None or self.values()[tier] <= bound or self._counts() > LARGE:
+            return bound
+        return self._merged(tier, tier_names(self.problem)[tier], bound, SHARE, most)
 
     def _searched(self, name: str) -> bool:
         return self.sources[name] in ("cut", "gap", "merged")
@@ -189,8 +205,11 @@ class Improvement:
         if search.values < tier_values(self.problem, self.assignment):
             self.assignment = search.record
 
-    def _merged(self, tier: int, name: str, bound: int, share: float) -> int:
-        """CP-SAT on the merged model, nodes split off until its counts can be handed out."""
+    def _merged(self, tier: int, name: str, bound: int, share: float, most: Mapping[int, int] | None = None) -> int:
+        """CP-SAT on the merged model, nodes split off until its counts can be handed out.
+
+        `most`: tier → what it is held at; else the earlier tiers are held at their values.
+        """
         assert self.budget is not None
         until = self.budget.until(share)
         while self.budget.remaining > 0 and not self.budget.past(until):
@@ -203,7 +222,8 @@ class Improvement:
             model = Merged(self.problem, gangs, classes, spread=True)
             self.sizes |= {"classes": len(model.classes), "counts": len(model.members)}
             values = tier_values(self.problem, self.assignment)
-            self._rows(model, values, tier, bound)
+            held = dict(enumerate(values[:tier])) if most is None else most
+            self._rows(model, held, tier, values[tier], bound)
             outcome = run(model.model, self.budget, self.budget.part(until, 1.0))
             if outcome.status == "infeasible":
                 # The plan at hand satisfies every row: the answer is wrong, and proves nothing.
@@ -217,7 +237,7 @@ class Improvement:
             found, failed = model.decode(outcome.values, self.budget)
             if found is not None:
                 better = tier_values(self.problem, found)
-                if better[: tier + 1] < values[: tier + 1]:
+                if (better[: tier + 1] < values[: tier + 1]) if most is None else (better[tier] < values[tier]):
                     self.assignment = found
                     self.sources[name] = "merged" if better[tier] == bound else self.sources[name]
                     return min(bound, better[tier])
@@ -228,12 +248,12 @@ class Improvement:
             self.single |= fresh
         return bound
 
-    def _rows(self, model: Merged, values: tuple[int, ...], tier: int, bound: int) -> None:
-        """Rows that hold the earlier tiers at their values, and this tier as objective between bound and value."""
-        for earlier in range(tier):
-            model.model.add(model.objective(earlier) <= values[earlier])
+    def _rows(self, model: Merged, held: Mapping[int, int], tier: int, value: int, bound: int) -> None:
+        """Rows that hold other tiers, and this tier as objective between bound and value."""
+        for other, limit in held.items():
+            model.model.add(model.objective(other) <= limit)
         objective = model.objective(tier)
         model.model.add(objective >= bound)
-        model.model.add(objective <= values[tier])
+        model.model.add(objective <= value)
         model.model.minimize(objective)
         model.hint(self.assignment)

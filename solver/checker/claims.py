@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
+from fractions import Fraction
 
 import numpy as np
 
@@ -51,18 +53,30 @@ def _tier(case: Case, tier: Tier, value: int, scale: int) -> Iterator[str]:
         yield f"sense is {tier.sense!r}, it is {sense!r}"
     if tier.value != value:
         yield f"value is {tier.value}, recomputed {value}"
-    if (tier.proof is not None) != (tier.bound == tier.value):
-        yield f"proof is {tier.proof!r} with value {tier.value} and bound {tier.bound}; given only where they meet"
+    yield from _traded(case, tier)
+    best = tier.value - tier.traded
+    if (tier.proof is not None and tier.bound != best) or (tier.proof is None and tier.bound == best == tier.value):
+        yield f"proof is {tier.proof!r} with value {best} and bound {tier.bound}; given only where they meet"
     if sense == "max":
         yield from _admission_bound(case, tier, value)
         gap = float(len(case.out_of_time))
-    elif tier.bound > value or tier.bound < 0:
-        yield f"bound is {tier.bound}, it has to be between 0 and the recomputed value {value}"
+    elif tier.bound > value - tier.traded or tier.bound < 0:
+        yield f"bound is {tier.bound}, it has to be between 0 and the recomputed value {value - tier.traded}"
         return
     else:
-        gap = (tier.value - tier.bound) / scale if tier.value != tier.bound and scale else 0.0
+        gap = (best - tier.bound) / scale if best != tier.bound and scale else 0.0
     if abs(tier.gap - gap) > TOLERANCE:
         yield f"gap is {tier.gap}, recomputed {gap}"
+
+
+def _traded(case: Case, tier: Tier) -> Iterator[str]:
+    """Only two tiers are exceeded, within the tolerance: the last with lost GPU-seconds, and `distance`."""
+    lost = [other.name for other in case.plan.tiers if other.name.startswith("lost.") and other.value > 0]
+    allowed = tier.name == "distance" or tier.name in lost[-1:]
+    tolerance = case.cluster.snapshot.policy.tolerance if allowed else 0.0
+    most = math.floor(Fraction(tolerance) * max(tier.value - tier.traded, 0))
+    if not 0 <= tier.traded <= most:
+        yield f"traded is {tier.traded}, from 0 to {most} is what policy.tolerance allows here"
 
 
 def _admission_bound(case: Case, tier: Tier, value: int) -> Iterator[str]:
@@ -81,7 +95,7 @@ def _status(case: Case) -> Iterator[Fault]:
         return
     if case.out_of_time:
         yield None, f"status is 'optimal' with {len(case.out_of_time)} undecided gangs, 0 are allowed"
-    still_open = [tier.name for tier in case.plan.tiers if tier.proof is None or tier.bound != tier.value]
+    still_open = [t.name for t in case.plan.tiers if t.proof is None or t.bound != t.value - t.traded]
     if still_open:
         yield None, f"status is 'optimal' with open tiers {', '.join(still_open)}; all have to be closed"
     for entry in case.plan.blocked:

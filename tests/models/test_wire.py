@@ -56,7 +56,7 @@ FULL: dict[str, Any] = {
     ],
     "policy": {
         "time_limit_s": 2.5, "seed": 3, "workers": 4, "deterministic": True, "overcommit": "clamp", "order": "priority",
-        "reservation": "never",
+        "reservation": "never", "tolerance": 0.5,
         "preemption": {"within": "never", "across": "priority", "settle_s": 50, "guard": 2},
         "moves": {"mode": "allowed", "max_gangs": 3, "max_ratio": 1.5},
     },
@@ -248,7 +248,7 @@ class TestDefaults:
     def test_of_the_policy(self) -> None:
         assert Policy().model_dump() == {
             "time_limit_s": 10.0, "seed": 0, "workers": 2, "deterministic": False, "overcommit": "reject",
-            "order": "drf", "reservation": None,
+            "order": "drf", "reservation": None, "tolerance": 0.0,
             "preemption": {"within": "priority", "across": "reclaim", "settle_s": 600, "guard": 3},
             "moves": {"mode": "never", "max_gangs": 8, "max_ratio": 2.0},
         }  # fmt: skip

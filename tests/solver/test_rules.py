@@ -274,10 +274,12 @@ class TestAdmission:
     joint = snapshot(racks((8,), (4, 4)), [gang("a", 2, 4, priority=1), gang("b")])
     """`a` alone would sit on the one node that `b` needs."""
 
-    def test_solve_keeps_it(self) -> None:
+    @pytest.mark.parametrize("placings", [0, 600])
+    def test_solve_keeps_it(self, placings: int, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(gangfit.solver.admission, "PLACINGS", placings)
         assert list(placed(solve(self.round))) == ["big"]
         assert placed(solve(self.joint)) == {"a": {"r1n0": 1, "r1n1": 1}, "b": {"r0n0": 1}}
-        assert solve(self.joint).considered[1].decided_by == "search"
+        assert solve(self.joint).considered[1].decided_by == ("greedy" if placings else "search")
 
     def test_plain_model_has_it(self) -> None:
         assert plain_answer(self.round).admitted == ("big",)
@@ -285,6 +287,7 @@ class TestAdmission:
 
     def test_merged_model_has_it(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """Without its answer `b` waits, and nobody claims to know why."""
+        monkeypatch.setattr(gangfit.solver.admission, "PLACINGS", 0)
         monkeypatch.setattr(oracle, "MODEL_LIMIT", -1)
         answer = solve(self.joint)
         assert list(placed(answer)) == ["a"]
