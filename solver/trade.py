@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from fractions import Fraction
 from functools import partial
-from typing import Protocol
+from typing import Literal, Protocol
 
 from gangfit.solver.admission import Admission
 from gangfit.solver.assignment import Assignment, tier_names
@@ -156,5 +156,6 @@ def trade_distance(
     done = list(results)
     done[DISTANCE] = replace(distance, value=most[DISTANCE], traded=traded, proof=distance.proof if least else None)
     for tier, lower in bounds.items():
-        done[tier] = TierResult(tier_names(problem)[tier], most[tier], lower, "search" if lower == most[tier] else None)
+        how: Literal["bound", "search"] = "bound" if lower == counted[tier] else "search"
+        done[tier] = TierResult(tier_names(problem)[tier], most[tier], lower, how if lower == most[tier] else None)
     return done
