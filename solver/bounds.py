@@ -103,22 +103,26 @@ def tier_bounds(problem: Problem, gangs: Sequence[int]) -> tuple[int, ...]:
         if problem.preferred[j] >= 0:
             preferred += fewest[int(problem.preferred[j])] - 1
     uplinks = sum(int(np.maximum(base - 1, 0).sum()) for base in problem.crossing)
-    intact = [_intact_lost(problem, gangs, level) for level in range(len(problem.tree.levels))]
+    wanted = _wanted(problem, gangs)
+    intact = [_intact_lost(problem, wanted, level) for level in range(len(problem.tree.levels))]
     return (preferred, distance, uplinks, *intact)
 
 
-def _intact_lost(problem: Problem, gangs: Sequence[int], level: int) -> int:
+def _wanted(problem: Problem, gangs: Sequence[int]) -> list[tuple[int, IntArray]]:
+    """For every resource and size asked: the slots wanted, and those of every node, (N,)."""
+    asks, members = problem.request[list(gangs)], problem.members[list(gangs)]
+    return [
+        (int((asks[:, r] // size * members).sum()), np.where(problem.ready, problem.free[:, r] // size, 0))
+        for r in np.flatnonzero(asks.any(axis=0)).tolist()
+        for size in np.unique(asks[:, r][asks[:, r] > 0]).tolist()
+    ]
+
+
+def _intact_lost(problem: Problem, wanted: Sequence[tuple[int, IntArray]], level: int) -> int:
     """Fewest intact domains whose space covers what the broken ones can't take, over every resource and size."""
     tree = problem.tree
     keeps = problem.intact & problem.intact_domains[level][tree.domain[level]]
-    best = 0
-    asks = problem.request[list(gangs)]
-    for r in np.flatnonzero(asks.any(axis=0)):
-        for size in np.unique(asks[:, r][asks[:, r] > 0]):
-            demand = int((asks[:, r] // size * problem.members[list(gangs)]).sum())
-            slots = np.where(problem.ready, problem.free[:, r] // size, 0)
-            best = max(best, _domains_needed(tree, level, keeps, slots, demand))
-    return best
+    return max((_domains_needed(tree, level, keeps, slots, demand) for demand, slots in wanted), default=0)
 
 
 def intact_by_weight(problem: Problem, gangs: Sequence[int], level: int) -> int:

@@ -39,7 +39,7 @@ def overdue(snapshot: Snapshot) -> tuple[str, ...]:
         f"gang {gang.name!r}: expected_end_s {gang.expected_end_s} isn't after time_s {snapshot.time_s}; "
         "when it ends is taken as unknown"
         for gang in snapshot.running
-        if gang.phase == "running" and gang.expected_end_s is not None and gang.expected_end_s <= snapshot.time_s
+        if gang.expected_end_s is not None and gang.phase == "running" and gang.expected_end_s <= snapshot.time_s
     )
 
 

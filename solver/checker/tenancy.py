@@ -99,13 +99,14 @@ class Tenancy:
 
     def holdings(self) -> Holdings:
         """What running gangs hold; terminating ones hold nothing."""
-        members: defaultdict[tuple[str, Asked], int] = defaultdict(int)
+        members: defaultdict[str, defaultdict[Asked, int]] = defaultdict(lambda: defaultdict(int))
         for gang in self.snapshot.running:
             if gang.phase == "running":
-                members[gang.tenant, _asked(gang.request)] += gang.members
+                members[gang.tenant][_asked(gang.request)] += gang.members
         result = Holdings(self, [[0] * len(self.resources) for _ in self.names])
-        for (tenant, asked), count in members.items():
-            result.count(self.above[self.index[tenant]], self._alike(asked, count), 1)
+        for tenant, counts in members.items():
+            for asked, count in counts.items():
+                result.count(self.above[self.index[tenant]], self._alike(asked, count), 1)
         return result
 
 
