@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal, TypeVar
 
@@ -75,6 +75,29 @@ class Outcome:
     """Proven lower bound of the objective, if there is one."""
     certified: bool = True
     """Whether bound and infeasibility rest on integers; else on floats, to 1e-6."""
+    within: Within | None = None
+    """Bounds of variables that hold, to 1e-6, in every solution of the model up to a cost."""
+
+
+@dataclass(frozen=True)
+class Within:
+    """Bounds of variables in every solution that costs no more."""
+
+    cost: int
+    bounds: Mapping[int, tuple[int, int]]
+    """Index → lowest and highest value, of the variables whose own domains are wider."""
+
+
+class Incumbent(cp_model.CpSolverSolutionCallback):
+    """The last solution of a solve that goes on, to be read from another thread."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.values: tuple[int, ...] | None = None
+
+    def on_solution_callback(self) -> None:
+        """Keep it; called by CP-SAT."""
+        self.values = tuple(self.response_proto.solution)
 
 
 T = TypeVar("T")
@@ -90,11 +113,12 @@ def run(
     tight: bool = False,
     beside: Beside | None = None,
     gap: float = 0.0,
+    incumbent: Incumbent | None = None,
 ) -> Outcome:
     """Solve a model within a share of the remaining budget.
 
     `tight`: its linear relaxation is what closes it. `beside` takes one of the workers, where there are several.
-    `gap`: share of the value above the bound at which to stop.
+    `gap`: share of the value above the bound at which to stop. `incumbent` is told of every solution.
     """
     limit = budget.remaining * share
     if limit <= 0:
@@ -118,9 +142,9 @@ def run(
         parameters.max_presolve_iterations = 1
     parameters.relative_gap_limit = gap
     if beside is None or budget.policy.deterministic or budget.policy.workers < 2:
-        status = solver.solve(model)
+        status = solver.solve(model, incumbent)
     else:
-        status = _solve_beside(solver, model, beside)
+        status = _solve_beside(solver, model, beside, incumbent)
     budget.spent += solver.response_proto.deterministic_time
     bound = math.ceil(solver.best_objective_bound - 1e-6) if model.has_objective() else None
     if status == cp_model.OPTIMAL or status == cp_model.FEASIBLE:
@@ -135,7 +159,9 @@ def run(
     return Outcome("unknown", None, bound)
 
 
-def _solve_beside(solver: cp_model.CpSolver, model: cp_model.CpModel, beside: Beside) -> cp_model.CpSolverStatus:
+def _solve_beside(
+    solver: cp_model.CpSolver, model: cp_model.CpModel, beside: Beside, incumbent: Incumbent | None
+) -> cp_model.CpSolverStatus:
     """Solve with other work in a second thread, which may end the solve."""
 
     def other(done: threading.Event) -> None:
@@ -144,7 +170,7 @@ def _solve_beside(solver: cp_model.CpSolver, model: cp_model.CpModel, beside: Be
         while idle and not done.wait(0.005):
             solver.stop_search()
 
-    return _two_threads(lambda: solver.solve(model), other)
+    return _two_threads(lambda: solver.solve(model, incumbent), other)
 
 
 def both(work: Callable[[threading.Event], None], beside: Beside, budget: Budget) -> None:

@@ -35,6 +35,10 @@ class Rows:
     index: list[int] = field(default_factory=list)
     value: list[float] = field(default_factory=list)
 
+    def copy(self) -> Rows:
+        """The same rows, to be added to."""
+        return Rows(self.lower.copy(), self.upper.copy(), self.start.copy(), self.index.copy(), self.value.copy())
+
     def add(self, terms: dict[int, int], lower: float, upper: float) -> None:
         """Add a row; `terms`: variable → coefficient."""
         self.index.extend(terms)
@@ -56,10 +60,22 @@ class Form:
     rows: Rows
     hint: FloatArray | None
     """Values to start from, complete in the columns that cost."""
+    constraints: int = 0
+    """Of the model, that the rows stand for."""
 
     def without(self, columns: BoolArray) -> Form:
         """The form with these columns at their lower bounds."""
         return replace(self, upper=np.where(columns, self.lower, self.upper))
+
+    def whole(self, values: FloatArray) -> FloatArray | None:
+        """Values rounded to integers, if those satisfy every row and bound."""
+        rounded: FloatArray = np.where(self.implied, np.ceil(values - 1e-6), np.rint(values))
+        if not ((self.lower <= rounded) & (rounded <= self.upper)).all():
+            return None
+        rows = self.rows
+        row = np.repeat(np.arange(len(rows.upper)), np.diff(rows.start))
+        sums = np.bincount(row, np.array(rows.value) * rounded[rows.index], len(rows.upper)) if len(row) else 0.0
+        return rounded if (sums <= np.array(rows.upper)).all() else None
 
     def budgets(self) -> list[int]:
         """Rows that bound a sum over at least half of the columns that cost, by weights other than the costs."""
@@ -90,19 +106,25 @@ class Form:
         return lp
 
 
-def linear_form(model: cp_model.CpModel) -> Form:
-    """The form of a model, with its hint."""
+def linear_form(model: cp_model.CpModel, before: Form | None = None) -> Form:
+    """The form of a model, with its hint. `before`: the form it had when it had fewer constraints."""
     proto = model.proto
     bounds = [_ends(v.domain) for v in proto.variables]
+    rows, done = Rows(), 0
+    if before is not None:
+        known = zip(before.lower.tolist(), before.upper.tolist(), strict=True)
+        bounds[: len(before.cost)] = [(int(lower), int(upper)) for lower, upper in known]
+        rows, done = before.rows.copy(), before.constraints
     cost = np.zeros(len(bounds))
     cost[list(proto.objective.vars)] = list(proto.objective.coeffs)
+    _translate(list(proto.constraints)[done:], bounds, rows)
     ends = np.array(bounds, dtype=np.float64).reshape(-1, 2)
     implied = np.array([v.name == IMPLIED for v in proto.variables], dtype=np.bool_)
     hint = None
     if len(proto.solution_hint.vars):
         hint = ends[:, 0].copy()
         hint[list(proto.solution_hint.vars)] = list(proto.solution_hint.values)
-    return Form(ends[:, 0].copy(), ends[:, 1].copy(), cost, implied, _translate(proto, bounds), hint)
+    return Form(ends[:, 0].copy(), ends[:, 1].copy(), cost, implied, rows, hint, len(proto.constraints))
 
 
 def _ends(domain: Any) -> tuple[int, int]:
@@ -122,16 +144,22 @@ def _literals(literals: Iterable[int]) -> tuple[dict[int, int], int]:
     return terms, constant
 
 
-def _translate(proto: Any, bounds: list[tuple[int, int]]) -> Rows:
-    rows = Rows()
-    for constraint in proto.constraints:
+def _translate(constraints: Iterable[Any], bounds: list[tuple[int, int]], rows: Rows) -> None:
+    """Add the constraints to the rows; one on a single variable narrows its bounds."""
+    for constraint in constraints:
         enforced = list(constraint.enforcement_literal)
         if constraint.has_linear():
-            terms: dict[int, int] = {}
             linear = constraint.linear
-            for v, c in zip(list(linear.vars), list(linear.coeffs), strict=True):
-                terms[v] = terms.get(v, 0) + c
+            variables, coefficients = list(linear.vars), list(linear.coeffs)
             lower, upper = _ends(linear.domain)
+            if len(variables) == 1 and coefficients[0] == 1 and not enforced:
+                low, high = bounds[variables[0]]
+                if max(low, lower) <= min(high, upper):
+                    bounds[variables[0]] = max(low, lower), min(high, upper)
+                    continue
+            terms: dict[int, int] = {}
+            for v, c in zip(variables, coefficients, strict=True):
+                terms[v] = terms.get(v, 0) + c
             _add_linear(rows, terms, lower, upper, enforced, bounds)
         elif constraint.has_bool_or():
             sum_of, constant = _literals(constraint.bool_or.literals)
@@ -145,7 +173,6 @@ def _translate(proto: Any, bounds: list[tuple[int, int]]) -> Rows:
             _add_linear(rows, sum_of, 1 - constant, 1 - constant, enforced, bounds)
         else:
             raise TypeError(f"no linear form of {constraint}")
-    return rows
 
 
 def _add_linear(

@@ -13,7 +13,7 @@ from ortools.sat.python import cp_model
 
 from gangfit.solver.assignment import Assignment
 from gangfit.solver.classes import grouping
-from gangfit.solver.engine import Budget, Outcome, run
+from gangfit.solver.engine import Budget, Incumbent, Outcome, run
 from gangfit.solver.greedy.repacking import orders
 from gangfit.solver.greedy.strategies import PLACES, place_in_order
 from gangfit.solver.joint import Joint, pairs
@@ -31,17 +31,17 @@ MODEL_LIMIT = 200_000
 """Most variables of a model that is handed to CP-SAT."""
 SHARE = 0.25
 """Most of the remaining time that one question may take."""
-TIER_SHARE = 0.6
+TIER_SHARE = 0.8
 """The same for a question with an objective on slots."""
 JOINT_LIMIT = 20_000
 """Most (class, gang) pairs of a question that is put to CP-SAT after slots: building more takes seconds."""
-ROUGH = 0.3
-"""Gap at which a set of victims is small enough to be tried."""
+ROUGH = 1.0
+"""Gap at which a set of victims is small enough to be tried: any; the cheapest is found once all are admitted."""
 CONFIRM_SHARE = 0.1
 """Most of the remaining time for CP-SAT to confirm in integers what HiGHS refused in floats."""
 QUICK_SHARE = 0.8
 """Most of a question's time for CP-SAT before branch and bound."""
-CONFIRM_LIMIT = 5_000
+CONFIRM_LIMIT = 10_000
 """Most variables of a model that is put to CP-SAT for that."""
 
 
@@ -282,7 +282,7 @@ def settle(
         outcome = _confirmed(slots, outcome, budget)
     if outcome.status == "infeasible":
         return Answer("no", certified=outcome.certified)
-    bound = outcome.bound
+    bound, slots.within = outcome.bound, outcome.within
     if outcome.status == "optimal" and outcome.values is None and start is not None:
         return replace(start, bound=bound, optimal=True, certified=outcome.certified)
     if outcome.values is not None:
@@ -313,22 +313,26 @@ def _solved(slots: Slots, budget: Budget, share: float, known: int | None, gap: 
     """
     model = slots.model
     if not TINY < len(model.proto.variables) <= CONFIRM_LIMIT or not (budget.parallel or slots.conditional):
-        return run_mip(model, budget, share, known, gap)
+        return run_mip(model, budget, share, known, gap, translated=slots.linear)
 
     def settles(outcome: Outcome) -> bool:
         return outcome.status in ("optimal", "infeasible") or bool(gap and outcome.values is not None)
 
     if not budget.parallel:
         outcome = run(model, budget, share * QUICK_SHARE, tight=True, gap=gap)
-        return outcome if settles(outcome) else run_mip(model, budget, share, known, gap)
+        return outcome if settles(outcome) else run_mip(model, budget, share, known, gap, translated=slots.linear)
     found: list[Outcome] = []
+    incumbent = Incumbent()
 
     def branch_and_bound(done: threading.Event) -> bool:
-        found.append(run_mip(model, budget, share, known, gap, done))
+        found.append(run_mip(model, budget, share, known, gap, done, incumbent, slots.linear))
         return settles(found[0])
 
-    outcome = run(model, budget, share, tight=True, beside=branch_and_bound, gap=gap)
-    return outcome if settles(outcome) or not found else _better(model, outcome, found[0], settles(found[0]))
+    outcome = run(model, budget, share, tight=True, beside=branch_and_bound, gap=gap, incumbent=incumbent)
+    if not found:
+        return outcome
+    best = outcome if settles(outcome) else _better(model, outcome, found[0], settles(found[0]))
+    return replace(best, within=found[0].within)
 
 
 def _better(model: cp_model.CpModel, search: Outcome, other: Outcome, settled: bool) -> Outcome:
@@ -397,6 +401,7 @@ def cheapest_victims(
         limits: dict[int, int] = {}
         bounds: dict[int | None, int] = {}
         certified: dict[int | None, bool] = {}
+        narrowed = False
         for i, priority in enumerate((*priorities, None)):
             value = None if best is None else _loss(problem, best.victims, priority)
             answer = Answer("limit", bound=0)
@@ -415,10 +420,11 @@ def cheapest_victims(
                 return "no" if answer.verdict == "no" else "limit"
             value = _loss(problem, best.victims, priority)
             bounds[priority] = min(max(answer.bound or 0, 0), value)
-            certified[priority] = answer.certified
+            certified[priority] = answer.certified and not narrowed
             if priority is not None:
                 limits[priority] = value
                 slots.model.add(slots.lost_progress(priority) <= value)
+                narrowed |= slots.narrow(value)
         assert best is not None
         enough = needed(problem, gangs, held, best.victims, budget)
         if len(enough) == len(best.victims):

@@ -142,9 +142,11 @@ def started(problem: Problem, gangs: Sequence[int]) -> IntArray:
 
 def given_back(problem: Problem, victims: Iterable[int]) -> IntArray:
     """(T, R): what victims hold, per tenant and all above."""
-    result = np.zeros_like(problem.tenants.use)
-    for v in victims:
-        result[list(problem.tenants.chain(int(problem.victims.tenant[v])))] += problem.victims.total[v]
+    own, result = np.zeros_like(problem.tenants.use), np.zeros_like(problem.tenants.use)
+    everyone = list(victims)
+    np.add.at(own, problem.victims.tenant[everyone], problem.victims.total[everyone])
+    for t in np.flatnonzero(own.any(axis=1)).tolist():
+        result[list(problem.tenants.chain(t))] += own[t]
     return result
 
 

@@ -16,7 +16,9 @@ from ortools.sat.python import cp_model
 
 from gangfit.solver.assignment import Assignment
 from gangfit.solver.bundles import Bundle, Offers, binding, gpus, taken
+from gangfit.solver.engine import Within
 from gangfit.solver.joint import Joint
+from gangfit.solver.linear_form import Form, linear_form
 from gangfit.solver.merged import Sum
 from gangfit.solver.needed_rows import victim_needed
 from gangfit.solver.problem import Problem
@@ -42,6 +44,9 @@ class Slots(Joint):
         self._offers = Offers(self, problem, gangs)
         self._inside: dict[tuple[int, int], list[tuple[int, cp_model.IntVar]]] = defaultdict(list)
         """(level, domain) → (a gang of the kind, how many of the kind sit there)."""
+        self.within: Within | None = None
+        """What the last question found to hold up to a cost."""
+        self._form: Form | None = None
         super().__init__(problem, gangs, rights, single, False, only, lawful)
         for enough in cuts:
             self.cut(enough)
@@ -118,6 +123,23 @@ class Slots(Joint):
             return None
         gone = {self.evicted[v].index for v in victims if v in self.evicted}
         return int(sum(c for x, c in zip(objective.vars, objective.coeffs, strict=True) if x in gone))
+
+    def linear(self) -> Form:
+        """The model as rows; what was translated before isn't again."""
+        self._form = linear_form(self.model, self._form)
+        return self._form
+
+    def narrow(self, cost: int) -> bool:
+        """Keep to what holds in every solution of at most that cost, which the model now has as a row.
+
+        Whether anything came of it: it rests on floats.
+        """
+        within, self.within = self.within, None
+        if within is None or cost > within.cost:
+            return False
+        for index, (lower, upper) in within.bounds.items():
+            self.model.add_linear_constraint(self.model.get_int_var_from_proto_index(index), lower, upper)
+        return bool(within.bounds)
 
     def _kind(self, j: int) -> Kind:
         problem = self.problem

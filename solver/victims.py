@@ -41,6 +41,13 @@ class Victims:
     """Per victim and named level: domains whose boundary it crosses."""
 
     @cached_property
+    def turns(self) -> tuple[int, ...]:
+        """Victims as the greedy preemptor takes them: by priority, then start (newest first), then name."""
+        priority, gangs = self.priority.tolist(), self.gangs
+        keys = [(priority[v], -gang.started_s, gang.name, v) for v, gang in enumerate(gangs)]
+        return tuple(key[-1] for key in sorted(keys))
+
+    @cached_property
     def _held(self) -> tuple[IntArray, IntArray, IntArray]:
         """Victim (F,), node (F,) and amounts (F, R) of every (victim, node) pair."""
         of = np.repeat(np.arange(len(self.nodes)), [len(nodes) for nodes in self.nodes])
@@ -55,6 +62,19 @@ class Victims:
             flat = np.array(pairs, dtype=np.int64).reshape(-1, 2)
             result.append((flat[:, 0], flat[:, 1]))
         return tuple(result)
+
+    def held_by(self, victims: Sequence[int]) -> tuple[IntArray, IntArray, IntArray]:
+        """Node (F,) and amounts (F, R) of the victims' pairs, one victim after the other, and where each starts."""
+        if not victims:
+            none = np.zeros(0, dtype=np.int64)
+            return none, np.zeros((0, self.request.shape[1]), dtype=np.int64), np.zeros(1, dtype=np.int64)
+        of, node, amount = self._held
+        order = np.array(victims, dtype=np.int64)
+        size = np.bincount(of, minlength=len(self.nodes))
+        start = np.cumsum(size) - size
+        ends = np.concatenate([[0], np.cumsum(size[order])])
+        pairs = np.repeat(start[order] - ends[:-1], size[order]) + np.arange(ends[-1])
+        return node[pairs], amount[pairs], ends
 
     def leave(self, victims: Collection[int], free: IntArray, crossing: tuple[IntArray, ...]) -> None:
         """Add what the victims hold to `free` (N, R) and take them off `crossing`, both in place."""

@@ -66,26 +66,13 @@ def victims_for(
     place: str = "lexicographic",
 ) -> tuple[Spread, frozenset[int]] | None:
     """A spread of the right's gang and all victims then, or None."""
-    started = [gang.started_s for gang in problem.victims.gangs]
-    reach = [v for v in held.any.nonzero()[0].tolist() if v not in gone]
-    reach.sort(key=lambda v: (int(problem.victims.priority[v]), -started[v], problem.victims.gangs[v].name))
-
+    reached = held.any.tolist()
+    reach = [v for v in problem.victims.turns if reached[v] and v not in gone]
     taken = _lawful(problem, held, gone, reach)
     if not _Room(problem, held.gang, assignment, gone | set(taken)).enough:
         return None
-    room = _Room(problem, held.gang, assignment, gone)
-    chosen: list[int] = []
-    for v in taken:
-        if room.enough:
-            break
-        room.leave(v)
-        chosen.append(v)
-    for v in reversed(chosen.copy()):
-        room.leave(v, -1)
-        if room.enough:
-            chosen.remove(v)
-        else:
-            room.leave(v)
+    room = _Room(problem, held.gang, assignment, gone, taken)
+    chosen = [taken[at] for at in _needed(room, _first(room, len(taken)))]
     everyone = gone | set(chosen)
     space = Space.after(problem.without(everyone), assignment)
     spread = place_one(space.problem, space, PLACES[place], held.gang)
@@ -94,10 +81,54 @@ def victims_for(
     return spread, everyone
 
 
-class _Room:
-    """Whether a gang fits, kept up to date as victims leave and come back one by one."""
+def _first(room: _Room, count: int) -> int:
+    """How many leave, one after the other, until there is room; they are gone then. All together make enough."""
+    low = high = 0
+    step = 1
+    while not room.enough:
+        low, high = high, min(high + step, count)
+        room.leave(low, high)
+        step *= 2
+    while high - low > 1:
+        middle = (low + high) // 2
+        room.leave(middle, high, -1)
+        if room.enough:
+            high = middle
+        else:
+            room.leave(middle, high)
+            low = middle
+    return high
 
-    def __init__(self, problem: Problem, gang: int, assignment: Assignment, gone: frozenset[int]) -> None:
+
+def _needed(room: _Room, count: int) -> list[int]:
+    """Of the first so many those without whom there is no room, each tried in turn, the last first; others are back.
+
+    As many as can come back together are found by doubling and halving: whoever else comes back, room only shrinks.
+    """
+    kept: list[int] = []
+    step, growing = 1, True
+    while count:
+        step = min(step, count)
+        room.leave(count - step, count, -1)
+        if room.enough:
+            count -= step
+            step = 2 * step if growing else max(1, step // 2)
+            continue
+        room.leave(count - step, count)
+        if step == 1:
+            kept.append(count - 1)
+            count, growing = count - 1, True
+        else:
+            step, growing = step // 2, False
+    return kept[::-1]
+
+
+class _Room:
+    """Whether a gang fits, kept up to date as victims leave and come back, in the order of their turns."""
+
+    def __init__(
+        self, problem: Problem, gang: int, assignment: Assignment, gone: frozenset[int], turns: Sequence[int] = ()
+    ) -> None:
         self._problem = problem
         reduced = problem.without(gone)
         asks = np.flatnonzero(problem.request[gang])
@@ -115,6 +146,8 @@ class _Room:
         if level >= 0:
             self._allowed = self._allowed & problem.tree.known[level]
         self._domain = problem.tree.domain[level] if level >= 0 else np.zeros(len(self._free), dtype=np.int64)
+        self._nodes, amounts, self._ends = problem.victims.held_by(turns)
+        self._amounts = amounts[:, asks]
         self._fits = self._fit(np.arange(len(self._free)))
         self._sums = np.bincount(self._domain, self._fits).astype(np.int64)
 
@@ -126,11 +159,13 @@ class _Room:
         held: IntArray = np.minimum(fits, self._members) * self._allowed[nodes]
         return held
 
-    def leave(self, victim: int, sign: int = 1) -> None:
-        """A victim goes (sign −1: comes back)."""
-        victims = self._problem.victims
-        nodes = victims.nodes[victim]
-        self._free[nodes] += sign * victims.counts[victim][:, None] * victims.request[victim, self._asks]
+    def leave(self, low: int, high: int, sign: int = 1) -> None:
+        """Victims go (sign −1: come back), from one turn up to another."""
+        part = slice(self._ends[low], self._ends[high])
+        nodes = self._nodes[part]
+        np.add.at(self._free, nodes, sign * self._amounts[part])
+        if high - low > 1:
+            nodes = np.unique(nodes)
         fits = self._fit(nodes)
         np.add.at(self._sums, self._domain[nodes], fits - self._fits[nodes])
         self._fits[nodes] = fits

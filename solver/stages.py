@@ -1,0 +1,196 @@
+"""The order in which a large question with an objective is put to HiGHS: small models first, the whole one last."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import highspy
+import numpy as np
+
+from gangfit.solver.arrays import BoolArray
+from gangfit.solver.highs import TOLERANCE, Found, Highs, Relaxation
+from gangfit.solver.linear_form import FloatArray, Form
+from gangfit.solver.probing import Probing
+
+STAGED = 200
+"""Columns from which on a model is worth a small model of its own."""
+TIGHT = 0.75
+"""Share of the best solution's cost from which on a relaxation promises that branch and bound is quick."""
+KERNELS = (0.1, 0.25, 0.5, 0.75, 0.9, 0.97)
+"""Shares of the priced columns that the small models let in, until one holds the best or isn't solved in its time."""
+KERNEL_SHARE = 0.25
+"""Most of the remaining time that one small model may take."""
+KERNEL_GAP = 1e-3
+START_SHARE = 0.1
+"""Most of the remaining time for making a hint whole."""
+PLAIN_SHARE = 0.3
+"""Most of the remaining time for branch and bound on all of a model before the stages."""
+FEWER_SHARE = 0.4
+"""Most of the remaining time for the question whether less will do within a budget."""
+PROBING_SHARE = 0.15, 0.3
+"""Most of the remaining time for probing before a good solution is known, and after."""
+DIVE_SHARE = 0.2
+"""Most of the remaining time for the victims once each gang that was probed has its domain."""
+DIVE_GAP = 1e-2
+DIVE_KERNELS = (0.1, 0.2, 0.4, 0.5, 0.6, 0.7, 0.85)
+"""Shares of the priced victims that are let in, until they are enough."""
+OPTIONS = 4
+"""Domains looked at for each of them."""
+
+
+def staged(form: Form, highs: Highs, relaxation: Relaxation, known: float = math.inf) -> Found:
+    """The hint made whole, branch and bound if that is likely to be quick, small models, all that may matter.
+
+    Where gangs choose domains, probing finds the small models (`probing.py`), else reduced costs do. `known`: what a
+    solution at hand costs.
+    """
+    best = highs.met(Found())
+    if form.hint is not None:
+        priced = form.cost > 0
+        whole = highs.run(form.without(priced & (form.hint <= form.lower)), START_SHARE, KERNEL_GAP)
+        best = best.better(Found(values=whole.values, value=whole.value))
+        form = form.without(priced & (form.cost > min(best.value, known)))
+    best.bound = relaxation.value
+    for row in form.budgets()[-1:]:
+        best = _fewer(form, highs, row, best)
+    if not best.closed and relaxation.value >= TIGHT * min(best.value, known):
+        plain = highs.run(form, PLAIN_SHARE, start=best.values)
+        if plain.infeasible:
+            return plain
+        best = highs.met(best.better(plain))
+    if best.closed or highs.left <= 0:
+        return best
+    value = min(best.value, known)
+    probing = Probing(form, highs, value) if math.isfinite(value) else None
+    if probing is not None and probing.alive and probing.choices:
+        return _probed(highs, best, probing)
+    return _kernels(form, highs, relaxation, best)
+
+
+def _fewer(form: Form, highs: Highs, row: int, best: Found) -> Found:
+    """Less than the best within a budget that is hard to keep: the least that the budget's row takes with less.
+
+    Where that is more than the budget, nothing is better. It is a search like the one that found what the budget is,
+    while the objective itself has next to no bound.
+    """
+    part = slice(form.rows.start[row], form.rows.start[row + 1])
+    spent = np.zeros(len(form.cost))
+    spent[form.rows.index[part]] = form.rows.value[part]
+    priced = np.flatnonzero(form.cost).tolist()
+    while best.values is not None and not best.closed and highs.left > 0:
+        rows = form.rows.copy()
+        rows.add({x: round(form.cost[x]) for x in priced}, -math.inf, best.value - 1)
+        found = highs.run(replace(form, cost=spent, rows=rows), FEWER_SHARE)
+        if found.infeasible:
+            best.bound = best.value
+        if found.values is None:
+            break
+        best = best.better(Found(values=found.values, value=float(form.cost @ found.values)))
+    return best
+
+
+def _probed(highs: Highs, best: Found, probing: Probing) -> Found:
+    """Probing, the cheapest options alone, probing again, what is left. The bounds found go with the answer."""
+    for stage in range(2):
+        probing.run(PROBING_SHARE[stage] * highs.left)
+        best = highs.met(best.better(Found(bound=probing.bound)))
+        if not stage and probing.alive and not best.closed:
+            best = highs.met(best.better(_dived(highs, probing.dive(OPTIONS))))
+        if probing.alive:
+            probing.shrink(best.value)
+            best.bound = max(best.bound, probing.bound)
+    best.within = probing.lower, probing.upper, probing.value
+    if best.closed or highs.left <= 0:
+        return best
+    last = highs.run(probing.within(best.values), 1.0, 0.0, best.values)
+    if last.infeasible:
+        # Only what is worse than the best was left out.
+        return best
+    return best.better(replace(last, bound=min(last.bound, best.value)))
+
+
+def _dived(highs: Highs, dive: Form | None) -> Found:
+    """Victims for domains that a dive has chosen: those its relaxation takes and a few more, or more than a few."""
+    relaxation = None if dive is None else highs.relaxation(dive)
+    if dive is None or not isinstance(relaxation, Relaxation):
+        return Found()
+    reduced = Reduced(dive, relaxation.columns, relaxation.reduced)
+    dear = reduced.at_lower & (dive.cost > 0)
+    prices = np.sort(reduced.prices[dear])
+    for share in DIVE_KERNELS if len(prices) else (1.0,):
+        beyond = prices[int(share * (len(prices) - 1))] if len(prices) else 0.0
+        found = highs.run(dive.without(dear & (reduced.prices > beyond)), DIVE_SHARE, DIVE_GAP)
+        if found.values is not None:
+            return Found(values=found.values, value=found.value)
+    return Found()
+
+
+def _kernels(form: Form, highs: Highs, relaxation: Relaxation, best: Found) -> Found:
+    """Columns worth little more than the hint, more of them, all that may matter.
+
+    With reduced costs from the relaxation (value L), a solution of cost ≤ L + τ uses no column whose reduced cost is
+    beyond τ. So the small model without those finds good solutions, and what it rules out is ruled out below L + τ.
+    """
+    priced, floor = form.cost > 0, relaxation.value
+    reduced = Reduced(form, relaxation.columns, relaxation.reduced)
+    prices = np.sort(reduced.prices[priced & (reduced.prices > TOLERANCE)])
+    for share in KERNELS:
+        if not len(prices) or best.closed or highs.left <= 0:
+            break
+        beyond = min(float(prices[int(share * (len(prices) - 1))]), best.value - floor)
+        # The best so far stays inside: a start that isn't feasible is none.
+        chosen = priced if best.values is None else priced & (np.abs(best.values - reduced.values) < 0.5)
+        found = highs.run(reduced.within(beyond, chosen), KERNEL_SHARE, KERNEL_GAP, best.values)
+        if found.infeasible:
+            best.bound = max(best.bound, floor + beyond)
+            continue
+        best.bound = max(best.bound, min(found.bound, floor + beyond))
+        if found.value < best.value:
+            best.values, best.value = found.values, found.value
+        if best.value <= floor + beyond or found.value - found.bound > 2 * KERNEL_GAP * abs(found.value):
+            break
+    if best.closed or highs.left <= 0:
+        return best
+    everything = np.ones(len(form.cost), dtype=np.bool_)
+    last = highs.run(reduced.within(best.value - floor, everything), 1.0, 0.0, best.values)
+    if last.infeasible:
+        # Only what is worse than the best was left out.
+        return best if best.values is not None else last
+    return best.better(replace(last, bound=min(last.bound, best.value)))
+
+
+def within_budget(form: Form, highs: Highs, row: int) -> Form:
+    """The form without columns that would break a budget, by the least that the relaxation spends of it."""
+    low, high = form.rows.start[row], form.rows.start[row + 1]
+    spent = np.zeros(len(form.cost))
+    spent[form.rows.index[low:high]] = form.rows.value[low:high]
+    relaxation = highs.solver(replace(form, cost=spent).lp(relaxed=True), 1.0, 0.0, None)
+    if relaxation is None or relaxation.getModelStatus() != highspy.HighsModelStatus.kOptimal:
+        return form
+    solution = relaxation.getSolution()
+    reduced = Reduced(form, np.array(solution.col_value), np.array(solution.col_dual))
+    least = relaxation.getInfo().objective_function_value
+    left = form.rows.upper[row] - least + TOLERANCE * abs(least)
+    return reduced.within(left, np.ones(len(form.cost), dtype=np.bool_))
+
+
+class Reduced:
+    """A form whose columns are fixed by their reduced costs."""
+
+    def __init__(self, form: Form, values: FloatArray, duals: FloatArray) -> None:
+        self.form, self.values = form, values
+        self.at_lower = (values <= form.lower + TOLERANCE) & (duals > TOLERANCE)
+        self.at_upper = (values >= form.upper - TOLERANCE) & (duals < -TOLERANCE)
+        self.prices: FloatArray = np.where(self.at_lower | self.at_upper, np.abs(duals), 0.0)
+
+    def within(self, beyond: float, columns: BoolArray) -> Form:
+        """The form without what costs more than `beyond` above the relaxation."""
+        if not math.isfinite(beyond):
+            return self.form
+        form, most = self.form, max(0.0, beyond) + 1.0
+        with np.errstate(divide="ignore"):
+            steps = np.floor(most / self.prices)
+        lower = np.where(self.at_upper & columns, np.maximum(form.lower, form.upper - steps), form.lower)
+        upper = np.where(self.at_lower & columns, np.minimum(form.upper, form.lower + steps), form.upper)
+        return replace(form, lower=lower, upper=upper)

@@ -1,0 +1,229 @@
+"""Probing: no bound above a known optimum, nothing shut out that belongs to a solution as cheap as the one at hand."""
+
+from __future__ import annotations
+
+import math
+import random
+import threading
+import time
+
+import numpy as np
+import pytest
+from ortools.sat.python import cp_model
+
+from gangfit.models import Policy
+from gangfit.solver.engine import Budget
+from gangfit.solver.highs import Found, Highs, Relaxation
+from gangfit.solver.linear_form import Form, linear_form
+from gangfit.solver.mip import run_mip
+from gangfit.solver.probing import Probing, choices, lifted
+from gangfit.solver.stages import staged
+
+
+def racks(seed: int) -> cp_model.CpModel:
+    """Victims on racks, some on several; kinds of gangs that choose racks. Small enough to try everything."""
+    rng = random.Random(seed)
+    model = cp_model.CpModel()
+    count = rng.randint(2, 4)
+    victims = [model.new_bool_var("") for _ in range(rng.randint(3, 6))]
+    frees: list[cp_model.LinearExprT] = [rng.randint(0, 2) for _ in range(count)]
+    for v in victims:
+        for rack in rng.sample(range(count), rng.randint(1, count)):
+            frees[rack] = frees[rack] + rng.randint(1, 3) * v
+    demand: list[cp_model.LinearExprT] = [0] * count
+    for _ in range(rng.randint(1, 2)):
+        gangs, size = rng.randint(1, 2), rng.randint(1, 4)
+        options = rng.sample(range(count), rng.randint(2, count))
+        chosen = [model.new_int_var(0, gangs, "") for _ in options]
+        model.add(cp_model.LinearExpr.sum(chosen) == gangs)
+        for rack, y in zip(options, chosen, strict=True):
+            demand[rack] = demand[rack] + size * y
+    for free, needs in zip(frees, demand, strict=True):
+        model.add(free - needs >= 0)
+    model.minimize(cp_model.LinearExpr.weighted_sum(victims, [rng.randint(1, 40) for _ in victims]))
+    return model
+
+
+def solutions(form: Form) -> list[tuple[float, tuple[int, ...]]]:
+    """Cost and values of everything that satisfies a form."""
+    boxes = [np.arange(low, high + 1) for low, high in zip(form.lower, form.upper, strict=True)]
+    points = np.stack([axis.ravel() for axis in np.meshgrid(*boxes, indexing="ij")], axis=1).astype(np.int64)
+    rows = form.rows
+    matrix = np.zeros((len(rows.upper), len(boxes)))
+    for row in range(len(rows.upper)):
+        part = slice(rows.start[row], rows.start[row + 1])
+        matrix[row, rows.index[part]] = rows.value[part]
+    points = points[(points @ matrix.T <= np.array(rows.upper)).all(axis=1)]
+    return [(float(form.cost @ point), tuple(point.tolist())) for point in points]
+
+
+def highs_for(form: Form) -> Highs:
+    return Highs(Budget(Policy()), 60.0, time.monotonic() + 60.0, threading.Event(), None, form.cost)
+
+
+ROUNDS = [seed for seed in range(60) if 2 <= len(solutions(linear_form(racks(seed)))) <= 3000]
+
+
+class TestProbing:
+    def test_choices_are_the_rows_of_racks(self) -> None:
+        """Every row Σ y = n, and no covering row of victims, which cost something."""
+        for seed in ROUNDS:
+            form = linear_form(racks(seed))
+            found = choices(form)
+            assert 1 <= len(found) <= 2, seed
+            for choice in found:
+                assert not form.cost[list(choice.options)].any()
+                for _, values in solutions(form):
+                    assert sum(values[option] for option in choice.options) == choice.count
+
+    def test_lifted_rows_hold_in_every_solution(self) -> None:
+        more = 0
+        for seed in ROUNDS:
+            form = linear_form(racks(seed))
+            strong = lifted(form)
+            more += len(strong.rows.upper) - len(form.rows.upper)
+            assert [v for _, v in solutions(strong)] == [v for _, v in solutions(form)], seed
+        assert more >= 10
+
+    @pytest.mark.parametrize("excess", [0.0, 3.0, 1000.0])
+    def test_nothing_as_cheap_is_shut_out(self, excess: float) -> None:
+        """With a solution at hand that is dearer than the best by so much, every solution as cheap stays inside."""
+        shut = closed = 0
+        for seed in ROUNDS:
+            form = linear_form(racks(seed))
+            every = solutions(form)
+            value = min(cost for cost, _ in every) + excess
+            probing = Probing(form, highs_for(form), value)
+            probing.run(60.0)
+            assert probing.bound <= min(cost for cost, _ in every) + 1e-6 or excess == 0, seed
+            assert probing.bound <= value
+            closed += probing.bound >= value - 0.6
+            for cost, values in every:
+                if cost <= value:
+                    inside = (probing.lower <= values) & (np.array(values) <= probing.upper)
+                    assert inside.all(), (seed, values)
+            for option, least in probing.known.items():
+                with_it = [cost for cost, values in every if values[option] >= 1]
+                assert least <= min(with_it, default=math.inf) + 1e-6 or least > value, (seed, option)
+            shut += int((probing.upper < form.upper).sum())
+        assert shut >= (20 if excess < 1000 else 0)
+        assert closed >= (10 if excess == 0 else 0)
+
+    def test_a_dive_leaves_solutions_and_keeps_to_what_is_left(self) -> None:
+        dives = 0
+        for seed in ROUNDS:
+            form = linear_form(racks(seed))
+            value = max(cost for cost, _ in solutions(form))
+            probing = Probing(form, highs_for(form), value)
+            probing.run(60.0)
+            before = probing.lower.copy(), probing.upper.copy()
+            dive = probing.dive(3)
+            assert (probing.lower == before[0]).all()
+            assert (probing.upper == before[1]).all()
+            if dive is None:
+                continue
+            dives += 1
+            for choice in probing.choices:
+                if any(option in probing.known for option in choice.options):
+                    assert sum(dive.lower[list(choice.options)]) == choice.count
+            assert (dive.lower <= dive.upper).all()
+        assert dives >= 10
+
+
+def test_two_racks_by_hand() -> None:
+    """The example of docs/model.md: 1 node free in each rack, 2 held by `a` (10) and by `b` (4), a gang of 3."""
+    model = cp_model.CpModel()
+    a, b, in_a, in_b = (model.new_bool_var("") for _ in range(4))
+    model.add(in_a + in_b == 1)
+    model.add(3 * in_a <= 1 + 2 * a)
+    model.add(3 * in_b <= 1 + 2 * b)
+    model.minimize(10 * a + 4 * b)
+    form = linear_form(model)
+    relaxation = highs_for(form).relaxation(form)
+    assert isinstance(relaxation, Relaxation)
+    assert relaxation.value == pytest.approx(2)
+    stronger = highs_for(form).relaxation(lifted(form))
+    assert isinstance(stronger, Relaxation)
+    assert stronger.value == pytest.approx(4)
+    probing = Probing(form, highs_for(form), 11.0)
+    probing.run(60.0)
+    assert (probing.known[2], probing.known[3]) == pytest.approx((10, 4))
+    assert probing.bound == pytest.approx(4)
+    probing.shrink(4.0)
+    assert probing.upper.tolist()[2:] == [0, 1]
+
+
+class TestStages:
+    @pytest.mark.parametrize("known", [False, True])
+    def test_the_least_and_what_holds_up_to_it(self, known: bool) -> None:
+        """Stages on models of which everything is known; the bounds of columns hold for whatever is as cheap."""
+        told = 0
+        for seed in ROUNDS:
+            form = linear_form(racks(seed))
+            every = solutions(form)
+            least, most = min(every)[0], max(every)
+            if known:
+                form.__dict__["hint"] = np.array(most[1], dtype=np.float64)
+            highs = highs_for(form)
+            relaxation = highs.relaxation(form)
+            assert isinstance(relaxation, Relaxation)
+            found = staged(form, highs, relaxation, most[0] if known else math.inf)
+            assert found.values is not None
+            assert (found.value, found.closed) == (least, True), seed
+            if found.within is not None:
+                lower, upper, value = found.within
+                told += 1
+                for cost, values in every:
+                    if cost <= value:
+                        assert ((lower <= values) & (np.array(values) <= upper)).all(), seed
+        assert told >= (10 if known else 0)
+
+    def test_what_is_within_a_budget(self) -> None:
+        """The fewest victims at the least loss: the objective has a row on the same columns that is hard to keep."""
+        for seed in ROUNDS:
+            model = racks(seed)
+            least = min(solutions(linear_form(model)))[0]
+            columns, costs = list(model.proto.objective.vars), list(model.proto.objective.coeffs)
+            victims = [model.get_int_var_from_proto_index(x) for x in columns]
+            model.add(cp_model.LinearExpr.weighted_sum(victims, costs) <= round(least))
+            model.minimize(cp_model.LinearExpr.sum(victims))
+            form = linear_form(model)
+            every = solutions(form)
+            highs = highs_for(form)
+            relaxation = highs.relaxation(form)
+            assert isinstance(relaxation, Relaxation)
+            found = staged(form, highs, relaxation, max(every)[0])
+            assert found.values is not None
+            assert (found.value, found.closed) == (min(every)[0], True), seed
+
+
+def test_better_takes_either_part() -> None:
+    one, two = Found(values=np.ones(1), value=5.0, bound=1.0), Found(bound=3.0)
+    assert (one.better(two).value, one.better(two).bound) == (5.0, 3.0)
+    assert (two.better(one).value, two.better(one).bound) == (5.0, 3.0)
+
+
+def test_a_form_goes_on_where_it_was() -> None:
+    """Rows translated before are kept; constraints on one variable become bounds."""
+    for seed in ROUNDS[:20]:
+        model = racks(seed)
+        before = linear_form(model)
+        x, y, z = (model.get_int_var_from_proto_index(at) for at in range(3))
+        model.add(x <= 0)
+        model.add(y + z <= 1)
+        after = linear_form(model, before)
+        assert solutions(after) == solutions(linear_form(model))
+        assert len(after.rows.upper) == len(before.rows.upper) + 1
+        assert after.upper[0] == 0
+        assert before.upper[0] == 1
+
+
+def test_an_end_that_comes_at_once() -> None:
+    """Work that nobody needs any more claims nothing wrong."""
+    done = threading.Event()
+    done.set()
+    for seed in ROUNDS[:20]:
+        model = racks(seed)
+        outcome = run_mip(model, Budget(Policy()), done=done)
+        least = min(solutions(linear_form(model)))[0]
+        assert outcome.bound is None or outcome.bound <= least
