@@ -55,6 +55,7 @@ class Relaxation:
     """Reduced costs of the columns."""
     floor: int | None
     """Lower bound proven in integers."""
+    basis: highspy.HighsBasis
 
 
 @dataclass
@@ -134,7 +135,7 @@ class Highs:
         solution = solver.getSolution()
         floor = dual_bound(form, np.array(solution.row_dual)) if form.cost.any() else None
         value = solver.getInfo().objective_function_value
-        return Relaxation(value, np.array(solution.col_value), np.array(solution.col_dual), floor)
+        return Relaxation(value, np.array(solution.col_value), np.array(solution.col_dual), floor, solver.getBasis())
 
     def _contradiction(self, form: Form) -> bool:
         """Whether integers confirm that nothing satisfies the relaxation."""
@@ -147,6 +148,8 @@ class Highs:
 
     def run(self, form: Form, share: float = 1.0, gap: float = 0.0, start: FloatArray | None = None) -> Found:
         """Branch and bound. A value is always that of the columns, for HiGHS has been seen to state another one."""
+        if self.left <= 0 and not self.budget.policy.deterministic:
+            return Found()
         solver = self.solver(form.lp(), share, gap, start)
         if solver is None:
             return Found()

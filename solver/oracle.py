@@ -35,6 +35,10 @@ TIER_SHARE = 0.8
 """The same for a question with an objective on slots."""
 JOINT_LIMIT = 20_000
 """Most (class, gang) pairs of a question that is put to CP-SAT after slots: building more takes seconds."""
+BUILD = 3e-5
+"""Seconds to build it, per pair."""
+BUILD_SHARE = 0.5
+"""Most of the remaining time that building may take."""
 ROUGH = 1.0
 """Gap at which a set of victims is small enough to be tried: any; the cheapest is found once all are admitted."""
 CONFIRM_SHARE = 0.1
@@ -290,7 +294,8 @@ def settle(
         placed = place_beside(problem, gangs, victims, budget)
         if placed is not None:
             return Answer("yes", placed, victims, {}, bound, outcome.status == "optimal", outcome.certified)
-    if budget.exhausted or pairs(problem, gangs, slots.victims) > JOINT_LIMIT:
+    most = min(JOINT_LIMIT, BUILD_SHARE * budget.remaining / BUILD)
+    if budget.exhausted or pairs(problem, gangs, slots.victims) > most:
         return Answer("limit", bound=bound)
 
     def build(single: set[int]) -> Merged:

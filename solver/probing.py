@@ -82,10 +82,10 @@ def lifted(form: Form) -> Form:
 class Probing:
     """The relaxation of a form, kept in HiGHS, and what it says of options; bounds of columns shrink as it goes on.
 
-    `lower` and `upper` hold for every solution of cost `value` or less.
+    `lower` and `upper` hold for every solution of cost `value` or less. `basis`: that of the form's relaxation.
     """
 
-    def __init__(self, form: Form, highs: Highs, value: float) -> None:
+    def __init__(self, form: Form, highs: Highs, value: float, basis: highspy.HighsBasis | None = None) -> None:
         self.form, self.value = form, value
         self.lower, self.upper = form.lower.copy(), form.upper.copy()
         self.bound = -math.inf
@@ -103,7 +103,15 @@ class Probing:
         ):
             self._solver.setOptionValue(option, setting)
         interrupted_by(self._solver, highs)
-        self.alive = self._solver.passModel(lifted(form).lp(relaxed=True)) != highspy.HighsStatus.kError
+        strong = lifted(form)
+        self.alive = self._solver.passModel(strong.lp(relaxed=True)) != highspy.HighsStatus.kError
+        if basis is not None and basis.valid:
+            start = highspy.HighsBasis()
+            start.col_status = basis.col_status
+            more = len(strong.rows.upper) - len(basis.row_status)
+            start.row_status = [*basis.row_status, *[highspy.HighsBasisStatus.kBasic] * more]
+            start.valid = True
+            self._solver.setBasis(start)
         if self.alive:
             self.shrink(value)
 

@@ -62,7 +62,7 @@ def staged(form: Form, highs: Highs, relaxation: Relaxation, known: float = math
     if best.closed or highs.left <= 0:
         return best
     value = min(best.value, known)
-    probing = Probing(form, highs, value) if math.isfinite(value) else None
+    probing = Probing(form, highs, value, relaxation.basis) if math.isfinite(value) else None
     if probing is not None and probing.alive and probing.choices:
         return _probed(highs, best, probing)
     return _kernels(form, highs, relaxation, best)
