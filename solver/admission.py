@@ -6,9 +6,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Literal
 
-from gangfit.solver.assignment import Assignment, considered
+from gangfit.solver.assignment import Assignment
 from gangfit.solver.bounds import Headroom
 from gangfit.solver.candidates import Candidates
+from gangfit.solver.decided import Admission, Decision
 from gangfit.solver.dominance import Dominance
 from gangfit.solver.engine import Budget
 from gangfit.solver.greedy.preemptor import victims_for
@@ -34,48 +35,10 @@ from gangfit.solver.scales import Patterns
 from gangfit.solver.space import Alone, Space
 from gangfit.solver.tenants import Order, Step
 
-Decision = Literal["greedy", "bound", "search", "limit"]
-
-
 PLACINGS = 600
 """How many gangs may be placed anew in vain, each some ten times, up to 0.1 ms each."""
 WEIGHINGS = 20
 """How often weights are looked for in vain, up to 20 ms each; where nothing is searched once."""
-
-
-@dataclass(frozen=True)
-class Admission:
-    """What the loop decided."""
-
-    plans: dict[str, Assignment]
-    """Greedy rule → a placement of all admitted gangs by that rule, as far as it got; equal plans may be one object."""
-    preemption: Preemption
-    """Victims of the admitted gangs."""
-    steps: tuple[Step, ...]
-    """Whose turn it was, and why."""
-    decided: dict[int, Decision]
-    """Gang → how its question was settled; `limit` = undecided."""
-    late: frozenset[int] = frozenset()
-    """Gangs that start only when they are asked again."""
-    doubtful: int = 0
-    """Refusals that rest on floats, to 1e-6."""
-    reservation: Reservation | None = None
-    """What is promised to the first gang that waits; plans place that gang, too."""
-
-    def round(self, problem: Problem) -> Problem:
-        """The round that the plans are for: with second columns if something is promised."""
-        return problem if self.reservation is None else self.reservation.problem
-
-    def in_order(self, problem: Problem, assignment: Assignment) -> list[int]:
-        """The gangs placed, in considered order, those that start when asked again last."""
-        order = [step.gang for step in considered(problem, self.starts(assignment), self.late)]
-        first = [j for j in order[: problem.waiting] if j in assignment and j not in self.late]
-        return first + order[problem.waiting :]
-
-    def starts(self, assignment: Assignment) -> Assignment:
-        """An assignment without the gang that only has a promise."""
-        head = -1 if self.reservation is None else self.reservation.gang
-        return {gang: spread for gang, spread in assignment.items() if gang != head}
 
 
 def admit(problem: Problem, budget: Budget | None, progress: Callable[[str], None]) -> Admission:

@@ -19,9 +19,9 @@ from gangfit.models import (
     Tier,
     Turn,
 )
-from gangfit.solver.admission import Admission
 from gangfit.solver.arrays import IntArray
 from gangfit.solver.assignment import Assignment, considered, intact_domains, starting, touched
+from gangfit.solver.decided import Admission
 from gangfit.solver.drain import preempted, starts_after
 from gangfit.solver.explain import Reasons
 from gangfit.solver.itinerary import ROLE, moves, on_nodes, transitions

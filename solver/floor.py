@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from gangfit.solver.admission import Admission, Decision
 from gangfit.solver.assignment import Assignment, considered, starting
+from gangfit.solver.decided import Admission, Decision
 from gangfit.solver.greedy.preemptor import Preempted, preempt_greedily
 from gangfit.solver.greedy.strategies import PLACES, place_one
 from gangfit.solver.oracle import Preemption, lawful, losses

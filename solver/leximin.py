@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
 from heapq import heapify, heappop, heappush
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -18,15 +17,13 @@ from gangfit.solver.assignment import Assignment
 from gangfit.solver.bounds import Headroom
 from gangfit.solver.choice import Choice
 from gangfit.solver.classes import node_classes
+from gangfit.solver.decided import Decision
 from gangfit.solver.engine import Budget
 from gangfit.solver.greedy.strategies import PLACES, Place, place_in_order, place_one
 from gangfit.solver.oracle import Answer, ask, fits
 from gangfit.solver.problem import Problem
 from gangfit.solver.space import Alone, Space
 from gangfit.solver.tenants import Step
-
-if TYPE_CHECKING:
-    from gangfit.solver.admission import Decision
 
 SHARE = 0.4
 """Most of the remaining time that one question may take."""

@@ -10,7 +10,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from gangfit.solver.admission import Admission, Decision, Loop
+from gangfit.solver.admission import Loop
+from gangfit.solver.decided import Admission, Decision
 from gangfit.solver.engine import Budget
 from gangfit.solver.greedy.mover import move_greedily
 from gangfit.solver.joint import candidates

@@ -7,11 +7,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from gangfit.models import Plan, Snapshot, Stats
-from gangfit.solver.admission import Admission, admit
+from gangfit.solver.admission import admit
 from gangfit.solver.answer import answer
 from gangfit.solver.assignment import Assignment, rank, starting, tier_names, tier_values
 from gangfit.solver.checker import check
 from gangfit.solver.contested import ContestedImprovement
+from gangfit.solver.decided import Admission
 from gangfit.solver.engine import Budget
 from gangfit.solver.floor import fill_leftover, no_dearer, with_preemptor
 from gangfit.solver.greedy import STRATEGIES

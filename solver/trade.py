@@ -9,8 +9,8 @@ from fractions import Fraction
 from functools import partial
 from typing import Literal, Protocol
 
-from gangfit.solver.admission import Admission
 from gangfit.solver.assignment import Assignment, tier_names
+from gangfit.solver.decided import Admission
 from gangfit.solver.engine import Budget
 from gangfit.solver.held_bound import UPLINKS
 from gangfit.solver.joint import Joint

@@ -15,10 +15,11 @@ from vectors import vector
 from gangfit.models import Snapshot
 from gangfit.solver import admission as admission_module
 from gangfit.solver import oracle, solve
-from gangfit.solver.admission import Admission, Decision, admit
+from gangfit.solver.admission import admit
 from gangfit.solver.assignment import admission, rank
 from gangfit.solver.assignment import considered as considered_steps
 from gangfit.solver.bounds import Headroom
+from gangfit.solver.decided import Admission, Decision
 from gangfit.solver.engine import Budget
 from gangfit.solver.floor import fill_leftover
 from gangfit.solver.greedy import STRATEGIES

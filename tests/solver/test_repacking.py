@@ -13,8 +13,9 @@ from random_rounds import random_round
 from gangfit.models import Snapshot
 from gangfit.solver import admission as admission_module
 from gangfit.solver import check
-from gangfit.solver.admission import Admission, admit
+from gangfit.solver.admission import admit
 from gangfit.solver.assignment import Assignment, admission
+from gangfit.solver.decided import Admission
 from gangfit.solver.engine import Budget
 from gangfit.solver.greedy import PLACES, STRATEGIES
 from gangfit.solver.greedy.repacking import orders, repacked
