@@ -45,8 +45,10 @@ CONFIRM_SHARE = 0.1
 """Most of the remaining time for CP-SAT to confirm in integers what HiGHS refused in floats."""
 QUICK_SHARE = 0.8
 """Most of a question's time for CP-SAT before branch and bound."""
-CONFIRM_LIMIT = 10_000
+CONFIRM_LIMIT = 5_000
 """Most variables of a model that is put to CP-SAT for that."""
+COUNT_LIMIT = 10_000
+"""The same where victims are counted: then a relaxation says little."""
 
 
 @dataclass(frozen=True)
@@ -317,7 +319,8 @@ def _solved(slots: Slots, budget: Budget, share: float, known: int | None, gap: 
     With one worker CP-SAT goes first where rights depend on who else leaves: then it is the quicker by far.
     """
     model = slots.model
-    if not TINY < len(model.proto.variables) <= CONFIRM_LIMIT or not (budget.parallel or slots.conditional):
+    most = COUNT_LIMIT if max(model.proto.objective.coeffs, default=0) == 1 else CONFIRM_LIMIT
+    if not TINY < len(model.proto.variables) <= most or not (budget.parallel or slots.conditional):
         return run_mip(model, budget, share, known, gap, translated=slots.linear)
 
     def settles(outcome: Outcome) -> bool:

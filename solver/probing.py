@@ -161,55 +161,50 @@ class Probing:
             if self.bound >= self.value - CLOSE:
                 return
 
-    def dive(self, options: int) -> Form | None:
-        """The form with one of the cheapest options of each choice that was probed, taken one after the other.
+    def dive(self, options: int, complete: bool, seconds: float) -> Form | None:
+        """The form with one option of each choice taken, one choice after the other; None if that leads nowhere.
 
-        None if that leads nowhere. `options`: how many are looked at.
+        The cheapest beside what is taken so far, of so many that are likely: what probing found cheap or, where nothing
+        was probed, what the relaxation takes most of. Choices that weren't probed stay open unless it is `complete`.
         """
+        until = min(time.monotonic() + seconds, self._highs.deadline)
         lower, upper = self.lower.copy(), self.upper.copy()
-        taken = [choice for choice in self.choices if any(option in self.known for option in choice.options)]
-        for choice in taken:
-            for _ in range(choice.count):
-                likely = sorted(
-                    (self.known.get(option, math.inf), option)
-                    for option in choice.options
-                    if lower[option] < upper[option]
-                )
-                costs: list[tuple[float, int]] = []
-                for _, option in likely:
-                    if self._highs.left <= 0:
-                        break
-                    cost = self._with(option, lower[option] + 1.0, upper[option])
-                    self._solver.changeColBounds(option, float(lower[option]), float(upper[option]))
-                    if cost < math.inf:
-                        costs.append((cost, option))
-                    if len(costs) == options:
-                        break
-                if not costs:
-                    break
-                best = min(costs)[1]
-                lower[best] += 1.0
-                self._solver.changeColBounds(best, float(lower[best]), float(upper[best]))
-            else:
-                continue
-            break
-        else:
-            self._reset(taken)
-            return replace(self.form, lower=lower, upper=upper)
-        self._reset(taken)
-        return None
-
-    def _reset(self, taken: list[Choice]) -> None:
+        taken = [one for one in self.choices if complete or any(option in self.known for option in one.options)]
+        feasible = all(self._take(choice, options, lower, until) for choice in taken)
         for choice in taken:
             for option in choice.options:
                 self._solver.changeColBounds(option, float(self.lower[option]), float(self.upper[option]))
+        return replace(self.form, lower=lower, upper=upper) if feasible else None
 
-    def _with(self, option: int, lower: float, upper: float) -> float:
-        """The relaxation with a column between these."""
-        self._solver.changeColBounds(option, lower, upper)
-        status, cost = self._run(math.inf)
-        self.probes += 1
-        return cost if status == highspy.HighsModelStatus.kOptimal else math.inf
+    def _take(self, choice: Choice, options: int, lower: FloatArray, until: float) -> bool:
+        """Take as many options as have to be, in `lower` and in HiGHS; false if none is left."""
+        known = any(option in self.known for option in choice.options)
+        for _ in range(choice.count):
+            ranks = self.known
+            if not known:
+                self._run(math.inf)
+                x = self._solver.getSolution().col_value
+                ranks = {option: lower[option] - x[option] for option in choice.options}
+            likely = [option for option in choice.options if lower[option] < self.upper[option]]
+            likely.sort(key=lambda option: (ranks.get(option, math.inf), option))
+            costs: list[tuple[float, int]] = []
+            for option in likely:
+                if self._highs.left <= 0 or time.monotonic() > until:
+                    return False
+                self._solver.changeColBounds(option, lower[option] + 1.0, float(self.upper[option]))
+                status, cost = self._run(math.inf)
+                self.probes += 1
+                self._solver.changeColBounds(option, float(lower[option]), float(self.upper[option]))
+                if status == highspy.HighsModelStatus.kOptimal:
+                    costs.append((cost, option))
+                if len(costs) == options:
+                    break
+            if not costs:
+                return False
+            best = min(costs)[1]
+            lower[best] += 1.0
+            self._solver.changeColBounds(best, float(lower[best]), float(self.upper[best]))
+        return True
 
     def within(self, values: FloatArray | None) -> Form:
         """The form within the bounds that are left; the best known solution stays inside."""

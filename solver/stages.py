@@ -33,7 +33,7 @@ PROBING_SHARE = 0.15, 0.3
 DIVE_SHARE = 0.2
 """Most of the remaining time for the victims once each gang that was probed has its domain."""
 DIVE_GAP = 1e-2
-DIVE_KERNELS = (0.1, 0.2, 0.4, 0.5, 0.6, 0.7, 0.85)
+DIVE_KERNELS = (0.1, 0.3, 0.6)
 """Shares of the priced victims that are let in, until they are enough."""
 OPTIONS = 4
 """Domains looked at for each of them."""
@@ -96,7 +96,7 @@ def _probed(highs: Highs, best: Found, probing: Probing) -> Found:
         probing.run(PROBING_SHARE[stage] * highs.left)
         best = highs.met(best.better(Found(bound=probing.bound)))
         if not stage and probing.alive and not best.closed:
-            best = highs.met(best.better(_dived(highs, probing.dive(OPTIONS))))
+            best = highs.met(best.better(_dived(highs, probing)))
         if probing.alive:
             probing.shrink(best.value)
             best.bound = max(best.bound, probing.bound)
@@ -110,20 +110,28 @@ def _probed(highs: Highs, best: Found, probing: Probing) -> Found:
     return best.better(replace(last, bound=min(last.bound, best.value)))
 
 
-def _dived(highs: Highs, dive: Form | None) -> Found:
-    """Victims for domains that a dive has chosen: those its relaxation takes and a few more, or more than a few."""
-    relaxation = None if dive is None else highs.relaxation(dive)
-    if dive is None or not isinstance(relaxation, Relaxation):
-        return Found()
-    reduced = Reduced(dive, relaxation.columns, relaxation.reduced)
-    dear = reduced.at_lower & (dive.cost > 0)
-    prices = np.sort(reduced.prices[dear])
-    for share in DIVE_KERNELS if len(prices) else (1.0,):
-        beyond = prices[int(share * (len(prices) - 1))] if len(prices) else 0.0
-        found = highs.run(dive.without(dear & (reduced.prices > beyond)), DIVE_SHARE, DIVE_GAP)
-        if found.values is not None:
-            return Found(values=found.values, value=found.value)
-    return Found()
+def _dived(highs: Highs, probing: Probing) -> Found:
+    """Victims for domains that a dive chooses: those its relaxation takes and a few more, or more than a few.
+
+    Domains that weren't probed are left to HiGHS; where so few victims are too few for that, the dive takes them, too.
+    """
+    left: list[Form] = []
+    for complete in (False, True):
+        dive = probing.dive(OPTIONS, complete, DIVE_SHARE * highs.left)
+        relaxation = None if dive is None else highs.relaxation(dive)
+        if dive is None or not isinstance(relaxation, Relaxation):
+            continue
+        reduced = Reduced(dive, relaxation.columns, relaxation.reduced)
+        dear = reduced.at_lower & (dive.cost > 0)
+        prices = np.sort(reduced.prices[dear])
+        for share in DIVE_KERNELS if len(prices) else (1.0,):
+            beyond = prices[int(share * (len(prices) - 1))] if len(prices) else 0.0
+            found = highs.run(dive.without(dear & (reduced.prices > beyond)), DIVE_SHARE, DIVE_GAP)
+            if found.values is not None:
+                return Found(values=found.values, value=found.value)
+        left.append(dive)
+    found = highs.run(left[0], DIVE_SHARE, DIVE_GAP) if left else Found()
+    return Found(values=found.values, value=found.value)
 
 
 def _kernels(form: Form, highs: Highs, relaxation: Relaxation, best: Found) -> Found:

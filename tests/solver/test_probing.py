@@ -109,24 +109,28 @@ class TestProbing:
         assert shut >= (20 if excess < 1000 else 0)
         assert closed >= (10 if excess == 0 else 0)
 
-    def test_a_dive_leaves_solutions_and_keeps_to_what_is_left(self) -> None:
+    @pytest.mark.parametrize("complete", [False, True])
+    def test_a_dive_leaves_solutions_and_keeps_to_what_is_left(self, complete: bool) -> None:
         dives = 0
         for seed in ROUNDS:
             form = linear_form(racks(seed))
             value = max(cost for cost, _ in solutions(form))
             probing = Probing(form, highs_for(form), value)
-            probing.run(60.0)
+            probing.run(0.0 if complete and seed % 2 else 60.0)
             before = probing.lower.copy(), probing.upper.copy()
-            dive = probing.dive(3)
+            dive = probing.dive(3, complete, 60.0)
             assert (probing.lower == before[0]).all()
             assert (probing.upper == before[1]).all()
             if dive is None:
                 continue
             dives += 1
             for choice in probing.choices:
-                if any(option in probing.known for option in choice.options):
+                if complete or any(option in probing.known for option in choice.options):
                     assert sum(dive.lower[list(choice.options)]) == choice.count
             assert (dive.lower <= dive.upper).all()
+            # The relaxation is left as it was.
+            probing.shrink(value)
+            assert probing.bound <= min(solutions(form))[0] + 1e-6
         assert dives >= 10
 
 
