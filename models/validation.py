@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +20,8 @@ MAX_FAULTS = 100
 MAX_DEMAND = 2**40
 """What all gangs together ask of one resource stays below."""
 Location = tuple[str | int, ...]
+Asked = tuple[int, int, int, tuple[tuple[str, int], ...]]
+"""GPUs, millicores, MiB and named resources that one member asks."""
 Load = tuple[int, ...]
 """What one node holds: number of the request and members, for each gang in turn."""
 
@@ -199,10 +201,13 @@ def _gangs(snapshot: Snapshot, faults: _Faults) -> None:
 
 def _demand(snapshot: Snapshot, faults: _Faults) -> None:
     """All gangs together ask less of every resource than the solver takes for unlimited."""
-    total: Counter[str] = Counter()
+    members: defaultdict[Asked, int] = defaultdict(int)
     for gang in (*snapshot.running, *snapshot.pending):
-        for resource, amount in amounts(gang.request).items():
-            total[resource] += gang.members * (amount or 0)
+        members[_asked(gang.request)] += gang.members
+    total: Counter[str] = Counter()
+    for asked, count in members.items():
+        for resource, amount in _by_name(asked).items():
+            total[resource] += count * amount
     for resource, amount in total.items():
         if amount >= MAX_DEMAND:
             message = f"the gangs ask {amount} of {resource} in all; the limit is {MAX_DEMAND - 1}"
@@ -212,7 +217,8 @@ def _demand(snapshot: Snapshot, faults: _Faults) -> None:
 def _instants(snapshot: Snapshot, faults: _Faults) -> None:
     """What has happened has happened by `time_s`."""
     for i, running in enumerate(snapshot.running):
-        _past(snapshot, faults, ("running", i, "started_s"), running.started_s)
+        if running.started_s > snapshot.time_s:
+            _past(snapshot, faults, ("running", i, "started_s"), running.started_s)
     for i, pending in enumerate(snapshot.pending):
         _past(snapshot, faults, ("pending", i, "preempted_s"), pending.preempted_s)
     groups: tuple[tuple[str, tuple[Gang, ...]], ...] = (("running", snapshot.running), ("pending", snapshot.pending))
@@ -275,6 +281,20 @@ def amounts(source: Request | Used | Node | Share) -> dict[str, int | None]:
     return result
 
 
+def _asked(request: Request) -> Asked:
+    """What one member asks, as a key."""
+    named = tuple(request.resources.items()) if request.resources else ()
+    return request.gpus, request.cpu_milli, request.memory_mib, named
+
+
+def _by_name(asked: Asked) -> dict[str, int]:
+    """Resource → amount, without zeros."""
+    gpus, cpu_milli, memory_mib, named = asked
+    result = {"gpus": gpus, "cpu_milli": cpu_milli, "memory_mib": memory_mib}
+    result.update({f"resources.{name}": amount for name, amount in named})
+    return {resource: amount for resource, amount in result.items() if amount}
+
+
 def _overcommit(snapshot: Snapshot, names: dict[str, int], faults: _Faults) -> None:
     for node, resource, taken, capacity in overcommitted(snapshot, names):
         faults.add(
@@ -288,16 +308,13 @@ def _overcommit(snapshot: Snapshot, names: dict[str, int], faults: _Faults) -> N
 def overcommitted(snapshot: Snapshot, names: dict[str, int]) -> list[tuple[str, str, int, int]]:
     """(node, resource, taken, capacity) wherever `used` and running gangs take more than the node has."""
     # What a node holds, as (request, members) of each gang in turn: entries and loads that are alike are judged once.
-    requests: list[dict[str, int]] = []
-    numbers: dict[tuple[tuple[str, int], ...], int] = {}
+    numbers: dict[Asked, int] = {}
     loads: dict[str, Load] = {}
     for gang in snapshot.running:
-        request = {resource: amount for resource, amount in amounts(gang.request).items() if amount}
-        number = numbers.setdefault(tuple(request.items()), len(requests))
-        if number == len(requests):
-            requests.append(request)
+        number = numbers.setdefault(_asked(gang.request), len(numbers))
         for node, members in gang.placement.items():
             loads[node] = (*loads.get(node, ()), number, members)
+    requests = [_by_name(asked) for asked in numbers]
     # By name only nodes that host members or belong to a faulty entry.
     faulty = {i for i, node in enumerate(snapshot.nodes) if not _is_nothing(node.used) and _over(node, {})}
     over = {
