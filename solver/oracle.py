@@ -41,6 +41,8 @@ BUILD_SHARE = 0.5
 """Most of the remaining time that building may take."""
 ROUGH = 1.0
 """Gap at which a set of victims is small enough to be tried: any; the cheapest is found once all are admitted."""
+TIDY = 0.3
+"""The same where somebody may be needless (rule 11): a small set is more likely to hold nobody of that kind."""
 CONFIRM_SHARE = 0.1
 """Most of the remaining time for CP-SAT to confirm in integers what HiGHS refused in floats."""
 QUICK_SHARE = 0.8
@@ -206,7 +208,7 @@ def fits_with_victims(
 
     cuts: list[frozenset[int]] = []
     while True:
-        answer = settle(problem, gangs, held, cuts, limit, None, budget, gap=ROUGH)
+        answer = settle(problem, gangs, held, cuts, limit, None, budget, gap=ROUGH if entitled else TIDY)
         if answer.verdict != "yes" or budget is None:
             return answer, cuts
         enough = needed(problem, gangs, held, answer.victims, budget)
