@@ -40,14 +40,14 @@ from gangfit.models.snapshot import (
     Topology,
     Used,
 )
-from gangfit.models.validation import amounts, overcommitted
+from gangfit.models.validation import Asked, amounts, asked, overcommitted
 
 __all__ = [
     "DEFAULT_TENANT", "MAX_GANGS", "MAX_NODES", "NODE_LEVEL",
-    "Blocked", "CheckReport", "Checkpoint", "Considered", "Defragmentation", "Drain", "Fairness", "Gang",
+    "Asked", "Blocked", "CheckReport", "Checkpoint", "Considered", "Defragmentation", "Drain", "Fairness", "Gang",
     "GangTopology", "Intact", "Level", "LeximinShare", "Move", "MovesPolicy", "Node", "PendingGang", "Placement",
     "Plan", "Policy", "Preemption", "PreemptionPolicy", "Quality", "Reason", "Request", "Reservation", "Rule",
     "RunningGang", "Share", "Snapshot", "Stats", "Taint", "Tenant", "Tier", "TierValue", "Toleration", "Topology",
     "Transition", "Turn", "Used", "Violation",
-    "amounts", "expand", "overcommitted",
+    "amounts", "asked", "expand", "overcommitted",
 ]  # fmt: skip

@@ -203,10 +203,10 @@ def _demand(snapshot: Snapshot, faults: _Faults) -> None:
     """All gangs together ask less of every resource than the solver takes for unlimited."""
     members: defaultdict[Asked, int] = defaultdict(int)
     for gang in (*snapshot.running, *snapshot.pending):
-        members[_asked(gang.request)] += gang.members
+        members[asked(gang.request)] += gang.members
     total: Counter[str] = Counter()
-    for asked, count in members.items():
-        for resource, amount in _by_name(asked).items():
+    for key, count in members.items():
+        for resource, amount in _by_name(key).items():
             total[resource] += count * amount
     for resource, amount in total.items():
         if amount >= MAX_DEMAND:
@@ -281,15 +281,15 @@ def amounts(source: Request | Used | Node | Share) -> dict[str, int | None]:
     return result
 
 
-def _asked(request: Request) -> Asked:
-    """What one member asks, as a key."""
+def asked(request: Request) -> Asked:
+    """What one member asks, as a key: gangs that ask the same have the same."""
     named = tuple(request.resources.items()) if request.resources else ()
     return request.gpus, request.cpu_milli, request.memory_mib, named
 
 
-def _by_name(asked: Asked) -> dict[str, int]:
+def _by_name(key: Asked) -> dict[str, int]:
     """Resource → amount, without zeros."""
-    gpus, cpu_milli, memory_mib, named = asked
+    gpus, cpu_milli, memory_mib, named = key
     result = {"gpus": gpus, "cpu_milli": cpu_milli, "memory_mib": memory_mib}
     result.update({f"resources.{name}": amount for name, amount in named})
     return {resource: amount for resource, amount in result.items() if amount}
@@ -311,10 +311,10 @@ def overcommitted(snapshot: Snapshot, names: dict[str, int]) -> list[tuple[str, 
     numbers: dict[Asked, int] = {}
     loads: dict[str, Load] = {}
     for gang in snapshot.running:
-        number = numbers.setdefault(_asked(gang.request), len(numbers))
+        number = numbers.setdefault(asked(gang.request), len(numbers))
         for node, members in gang.placement.items():
             loads[node] = (*loads.get(node, ()), number, members)
-    requests = [_by_name(asked) for asked in numbers]
+    requests = [_by_name(key) for key in numbers]
     # By name only nodes that host members or belong to a faulty entry.
     faulty = {i for i, node in enumerate(snapshot.nodes) if not _is_nothing(node.used) and _over(node, {})}
     over = {

@@ -13,9 +13,8 @@ from highspy import _core
 
 from gangfit.solver.certificate import contradicts, dual_bound
 from gangfit.solver.engine import Budget, Incumbent, Outcome
-from gangfit.solver.linear_form import FloatArray, Form
+from gangfit.solver.linear_form import TOLERANCE, FloatArray, Form
 
-TOLERANCE = 1e-6
 CLOSE = 0.6
 """Objectives are integers: a solution this far above a bound is optimal."""
 ITERATIONS_PER_SECOND = 10_000

@@ -17,6 +17,8 @@ from ortools.sat.python import cp_model
 from gangfit.solver.arrays import BoolArray
 
 INFINITE = 2**62
+TOLERANCE = 1e-6
+"""By how much HiGHS may be off."""
 IMPLIED = "implied"
 """Name of variables that are integer once the others are, and may be rounded up: continuous for HiGHS."""
 BUDGETED = 40
@@ -69,7 +71,7 @@ class Form:
 
     def whole(self, values: FloatArray) -> FloatArray | None:
         """Values rounded to integers, if those satisfy every row and bound."""
-        rounded: FloatArray = np.where(self.implied, np.ceil(values - 1e-6), np.rint(values))
+        rounded: FloatArray = np.where(self.implied, np.ceil(values - TOLERANCE), np.rint(values))
         if not ((self.lower <= rounded) & (rounded <= self.upper)).all():
             return None
         rows = self.rows

@@ -16,8 +16,8 @@ import numpy as np
 from ortools.sat.python import cp_model
 
 from gangfit.solver.engine import Budget, Incumbent, Outcome, Within, run
-from gangfit.solver.highs import CLOSE, TOLERANCE, Found, Highs
-from gangfit.solver.linear_form import Form, linear_form, satisfied
+from gangfit.solver.highs import CLOSE, Found, Highs
+from gangfit.solver.linear_form import TOLERANCE, Form, linear_form, satisfied
 from gangfit.solver.stages import STAGED, staged, within_budget
 
 TINY = 60
@@ -90,8 +90,7 @@ def _outcome(model: cp_model.CpModel, form: Form, found: Found, floor: int | Non
     certified = lower is None or (floor is not None and floor >= lower)
     if found.values is None:
         return Outcome("unknown", None, lower, certified)
-    rounded = np.where(form.implied, np.ceil(found.values - TOLERANCE), np.rint(found.values)).astype(np.int64)
-    values = tuple(rounded.tolist())
+    values = tuple(found.values.astype(np.int64).tolist())
     if not satisfied(model, values):
         return Outcome("unknown", None, lower, certified)
     value = sum(c * values[v] for v, c in zip(model.proto.objective.vars, model.proto.objective.coeffs, strict=True))

@@ -17,8 +17,8 @@ import numpy as np
 from highspy import _core
 
 from gangfit.solver.arrays import BoolArray
-from gangfit.solver.highs import CLOSE, TOLERANCE, Highs, interrupted_by
-from gangfit.solver.linear_form import FloatArray, Form
+from gangfit.solver.highs import CLOSE, Highs, interrupted_by
+from gangfit.solver.linear_form import TOLERANCE, FloatArray, Form
 
 
 @dataclass(frozen=True)

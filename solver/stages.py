@@ -9,8 +9,8 @@ import highspy
 import numpy as np
 
 from gangfit.solver.arrays import BoolArray
-from gangfit.solver.highs import TOLERANCE, Found, Highs, Relaxation
-from gangfit.solver.linear_form import FloatArray, Form
+from gangfit.solver.highs import Found, Highs, Relaxation
+from gangfit.solver.linear_form import TOLERANCE, FloatArray, Form
 from gangfit.solver.probing import Probing
 
 STAGED = 200

@@ -78,7 +78,7 @@ def trade_losses(
         {p: min(preemption.bounds[p], value) for p, value in lost.items()},
         bound,
         cuts,
-        uncertified=preemption.uncertified | unsure,
+        uncertified=preemption.uncertified | unsure | ({priority} if unsure else set()),
         exceeded=(priority, preemption.lost[priority]),
         least=answer.optimal,
     )
@@ -96,7 +96,7 @@ def _fewest(
 ) -> tuple[Answer, int, list[frozenset[int]]]:
     """Fewest victims within the limits, then the least loss; with the bound of their number and the cuts of rule 11.
 
-    The answer is optimal where the loss is proven least.
+    The answer is optimal where the loss is proven least, certified where both proofs rest on integers.
     """
     held = rights(problem, gangs, preemption.preemptors)
     cuts = list(preemption.cuts)
@@ -111,7 +111,7 @@ def _fewest(
         best = least if least.verdict == "yes" else replace(fewest, optimal=False)
         enough = needed(problem, gangs, held, best.victims, budget)
         if len(enough) == len(best.victims):
-            return replace(best, certified=fewest.certified), min(bound, number), cuts
+            return replace(best, certified=fewest.certified and best.certified), min(bound, number), cuts
         cuts.append(enough)
 
 

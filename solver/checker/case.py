@@ -136,8 +136,8 @@ class Case:
     def late(self) -> tuple[int, ...]:
         """Ranks of placed gangs that started only when they were asked again: listed twice in `considered`."""
         names = [entry.gang for entry in self.plan.considered]
-        seen: set[str] = set()
-        again = [name for name in names if name in seen or seen.add(name)]  # type: ignore[func-returns-value]
+        first = {name: i for i, name in reversed(list(enumerate(names)))}
+        again = [name for i, name in enumerate(names) if first[name] < i]
         ranks = [self.cluster.rank[name] for name in dict.fromkeys(again) if name in self.cluster.rank]
         return tuple(rank for rank in ranks if self.admitted[rank])
 

@@ -8,15 +8,13 @@ from fractions import Fraction
 
 import numpy as np
 
-from gangfit.models import DEFAULT_TENANT, Gang, Request, Share, Snapshot, Tenant, amounts
+from gangfit.models import DEFAULT_TENANT, Asked, Gang, Share, Snapshot, Tenant, amounts, asked
 from gangfit.solver.checker.cluster import BUILT_IN, Cluster, limits, uses
 
 ROOT = -1
 """Stands for the cluster, the parent of all root tenants."""
 Amounts = dict[int, int]
 """Index of a resource → amount."""
-Asked = tuple[int, int, int, tuple[tuple[str, int], ...]]
-"""A request as a key: the built-in resources, and the named ones."""
 
 
 @dataclass(frozen=True)
@@ -52,20 +50,20 @@ class Tenancy:
         """What all members of a gang take; resources that it asks only. Read only: alike gangs share it."""
         total = self._total_of.get(gang.name)
         if total is None:
-            total = self._total_of[gang.name] = self._alike(_asked(gang.request), gang.members)
+            total = self._total_of[gang.name] = self._alike(asked(gang.request), gang.members)
         return total
 
-    def _alike(self, asked: Asked, members: int) -> Amounts:
+    def _alike(self, key: Asked, members: int) -> Amounts:
         """What so many members with one request take."""
-        total = self._totals.get((asked, members))
+        total = self._totals.get((key, members))
         if total is None:
-            asks = self._asks.get(asked)
+            asks = self._asks.get(key)
             if asks is None:
-                *built_in, named = asked
+                *built_in, named = key
                 by_name = {**dict(zip(BUILT_IN, built_in, strict=True)), **{f"resources.{n}": a for n, a in named}}
                 asks = {r: amount for r, name in enumerate(self.resources) if (amount := by_name.get(name))}
-                self._asks[asked] = asks
-            total = self._totals[asked, members] = {r: members * amount for r, amount in asks.items()}
+                self._asks[key] = asks
+            total = self._totals[key, members] = {r: members * amount for r, amount in asks.items()}
         return total
 
     def chain(self, gang: Gang) -> tuple[int, ...]:
@@ -102,11 +100,11 @@ class Tenancy:
         members: defaultdict[str, defaultdict[Asked, int]] = defaultdict(lambda: defaultdict(int))
         for gang in self.snapshot.running:
             if gang.phase == "running":
-                members[gang.tenant][_asked(gang.request)] += gang.members
+                members[gang.tenant][asked(gang.request)] += gang.members
         result = Holdings(self, [[0] * len(self.resources) for _ in self.names])
         for tenant, counts in members.items():
-            for asked, count in counts.items():
-                result.count(self.above[self.index[tenant]], self._alike(asked, count), 1)
+            for key, count in counts.items():
+                result.count(self.above[self.index[tenant]], self._alike(key, count), 1)
         return result
 
 
@@ -140,11 +138,6 @@ class Holdings:
                 if r in total and self.held[tenant][r] + total[r] > most:
                     return tenant, r
         return None
-
-
-def _asked(request: Request) -> Asked:
-    named = tuple(request.resources.items()) if request.resources else ()
-    return request.gpus, request.cpu_milli, request.memory_mib, named
 
 
 def read_tenancy(cluster: Cluster) -> Tenancy:

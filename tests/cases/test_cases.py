@@ -143,7 +143,7 @@ def share(amounts: dict[str, float] | None) -> dict[str, int | None] | None:
     if not amounts:
         return None
     assert set(amounts) <= {"gpu", "cpu"}
-    return {"gpus": amounts.get("gpu"), "cpu_milli": whole(amounts.get("cpu"), 1000)}  # type: ignore[dict-item]
+    return {"gpus": amounts.get("gpu"), "cpu_milli": whole(amounts.get("cpu"), 1000)}  # type: ignore[dict-item]  # a float that is whole
 
 
 def whole(amount: float | None, scale: int) -> int | None:

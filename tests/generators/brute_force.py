@@ -8,7 +8,7 @@ from fractions import Fraction
 from functools import cache
 from itertools import combinations, product
 
-from gangfit.models import Gang, Node, PendingGang, RunningGang, Snapshot, Tenant
+from gangfit.models import Gang, Node, PendingGang, Request, RunningGang, Share, Snapshot, Tenant, Used
 
 Plan = dict[str, dict[str, int]]
 """Gang → node → members."""
@@ -18,10 +18,10 @@ Cost = tuple[tuple[int, ...], int]
 """GPU-seconds lost per priority of the eligible running gangs, descending; number of gangs preempted."""
 
 
-def amounts(source: object) -> dict[str, int | None]:
+def amounts(source: Request | Used | Node | Share) -> dict[str, int | None]:
     """Resource → amount of a request, a node, a `used`, a quota or a limit."""
-    named = {f"resources.{k}": v for k, v in source.resources.items()}  # type: ignore[attr-defined]
-    return {"gpus": source.gpus, "cpu": source.cpu_milli, "memory": source.memory_mib, **named}  # type: ignore[attr-defined]
+    named = {f"resources.{k}": v for k, v in source.resources.items()}
+    return {"gpus": source.gpus, "cpu": source.cpu_milli, "memory": source.memory_mib, **named}
 
 
 def total(gang: Gang) -> Counter[str]:
@@ -65,7 +65,7 @@ class Round:
             for name, count in gang.placement.items() if gang.name not in victims else ():
                 for r, amount in amounts(gang.request).items():
                     if free[name].get(r) is not None:
-                        free[name][r] -= count * amount  # type: ignore[operator]
+                        free[name][r] -= count * amount  # type: ignore[operator]  # not None, as just asked
         return free
 
     def domain(self, name: str, level: str) -> tuple[object, ...]:
@@ -128,7 +128,7 @@ class Round:
             for name, count in spread.items():
                 for r, amount in amounts(gang.request).items():
                     if after[name].get(r) is not None:
-                        after[name][r] -= count * amount  # type: ignore[operator]
+                        after[name][r] -= count * amount  # type: ignore[operator]  # not None, as just asked
             for rest in self.plans(gangs[1:], after):
                 yield {gang.name: spread, **rest}
 

@@ -6,6 +6,7 @@ import math
 import random
 import threading
 import time
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -167,7 +168,7 @@ class TestStages:
             every = solutions(form)
             least, most = min(every)[0], max(every)
             if known:
-                form.__dict__["hint"] = np.array(most[1], dtype=np.float64)
+                form = replace(form, hint=np.array(most[1], dtype=np.float64))
             highs = highs_for(form)
             relaxation = highs.relaxation(form)
             assert isinstance(relaxation, Relaxation)

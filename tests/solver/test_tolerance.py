@@ -119,6 +119,12 @@ def sharing(seed: int) -> Snapshot:
     return snapshot(nodes, pending, topology=topology, policy=PLACEMENT_ONLY)
 
 
+def traded_round() -> tuple[Snapshot, Json]:
+    """A round whose plan trades GPU-seconds, and that plan."""
+    round = tolerant(losing(next(s for s in range(BLOCK) if agree(tolerant(losing(s), 0.5), s)[0])), 0.5)
+    return round, solve(round).model_dump(by_alias=True)
+
+
 class TestExact:
     @pytest.mark.parametrize("tolerance", [0.125, 0.5, 1.0])
     def test_losses(self, tolerance: float) -> None:
@@ -136,11 +142,11 @@ class TestExact:
 
 
 class TestByHand:
-    """The example of docs/model.md: two gangs that lose 100 each against one that loses 210."""
+    """The example of docs/model.md: two gangs that lose 100 each against one that loses 208."""
 
     holders = (
         running("a1", {"a": 1}, 4, restart_s=25), running("a2", {"a": 1}, 4, restart_s=25),
-        running("b1", {"b": 1}, 8, restart_s=26, checkpoint={"last_s": 0}, started_s=0),
+        running("b1", {"b": 1}, 8, restart_s=26),
     )  # fmt: skip
 
     def answer(self, tolerance: float) -> Plan:
@@ -168,7 +174,7 @@ class TestByHand:
         assert plan.status == "optimal"
 
     def test_a_higher_priority_pays_for_nobody(self) -> None:
-        """Sparing one gang of priority 0 would cost priority 1 a second more: no tolerance allows that."""
+        """Sparing one gang of priority 0 would cost priority 1 four GPU-seconds more: no tolerance allows that."""
         nodes = [node("a"), node("b")]
         holders = [
             running("a1", {"a": 1}, 4, restart_s=25, priority=1), running("a2", {"a": 1}, 4, restart_s=25),
@@ -190,20 +196,18 @@ class TestByHand:
             assert plan.status == "optimal"
 
     def test_nothing_is_traded_without_time(self) -> None:
-        assert not any(tier.traded for tier in solve(tolerant(losing(0), 1.0), search=False).tiers)
+        round, plan = traded_round()
+        assert any(tier["traded"] for tier in plan["tiers"])
+        assert not any(tier.traded for tier in solve(round, search=False).tiers)
 
 
 class TestChecker:
-    def plan(self) -> tuple[Snapshot, Json]:
-        round = tolerant(losing(next(s for s in range(BLOCK) if agree(tolerant(losing(s), 0.5), s)[0])), 0.5)
-        return round, solve(round).model_dump(by_alias=True)
-
     @pytest.mark.parametrize(
         ("tier", "change"),
         [("lost", {"traded": -1}), ("lost", {"traded": 10**6}), ("broken", {"traded": 1}), ("lost", {"traded": 0})],
     )
     def test_flags_a_wrong_trade(self, tier: str, change: Json) -> None:
-        round, plan = self.plan()
+        round, plan = traded_round()
         assert check(round, Plan.model_validate(plan)).ok
         entry = [entry for entry in plan["tiers"] if entry["name"].startswith(tier)][-1]
         entry |= change
@@ -211,6 +215,6 @@ class TestChecker:
         assert {violation.rule for violation in report.violations} == {"claims"}
 
     def test_flags_more_than_is_allowed(self) -> None:
-        round, plan = self.plan()
+        round, plan = traded_round()
         report = check(tolerant(round, 0.001), Plan.model_validate(plan))
         assert any("from 0 to 0 is what policy.tolerance allows" in v.message for v in report.violations)
