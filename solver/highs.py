@@ -44,6 +44,25 @@ class Found:
         return self.values is not None and self.value - self.bound <= CLOSE
 
 
+class Shared:
+    """The best of what several threads find of one form."""
+
+    def __init__(self) -> None:
+        self._best = Found()
+        self._lock = threading.Lock()
+
+    @property
+    def best(self) -> Found:
+        """A copy of it."""
+        return replace(self._best)
+
+    def offer(self, found: Found) -> Found:
+        """The best, this included."""
+        with self._lock:
+            self._best = self._best.better(found)
+        return self.best
+
+
 @dataclass(frozen=True)
 class Relaxation:
     """The linear relaxation of a form, solved."""
@@ -67,9 +86,13 @@ class Highs:
     done: threading.Event
     """Set when another thread needs no answer any more."""
     elsewhere: Incumbent | None = None
-    """What another thread finds in the meantime."""
+    """What CP-SAT finds in the meantime."""
     cost: FloatArray = field(default_factory=lambda: np.zeros(0))
     """Of the model's columns."""
+    known: float = math.inf
+    """What a solution at hand costs."""
+    shared: Shared = field(default_factory=Shared)
+    """What HiGHS in another thread finds in the meantime, and what it is told."""
 
     @property
     def left(self) -> float:
@@ -77,17 +100,27 @@ class Highs:
         return 0.0 if self.done.is_set() else self.deadline - time.monotonic()
 
     def met(self, best: Found) -> Found:
-        """The best solution, or another thread's if that is better."""
+        """The best solution and bound, another thread's if those are better; the other thread is told."""
         values = None if self.elsewhere is None else self.elsewhere.values
-        if values is None:
-            return best
-        columns = np.array(values, dtype=np.float64)
-        return best.better(Found(values=columns, value=float(self.cost @ columns)))
+        if values is not None:
+            columns = np.array(values, dtype=np.float64)
+            best = best.better(Found(values=columns, value=float(self.cost @ columns)))
+        return self.shared.offer(best)
+
+    def settled(self, best: Found) -> bool:
+        """Whether the solution is optimal, or nothing is better than the one at hand."""
+        return best.closed or best.bound >= self.known - CLOSE
 
     def solver(
-        self, lp: highspy.HighsLp, share: float, gap: float, start: FloatArray | None, presolve: bool = True
+        self,
+        lp: highspy.HighsLp,
+        share: float,
+        gap: float,
+        start: FloatArray | None,
+        presolve: bool = True,
+        exchanged: Form | None = None,
     ) -> _core._Highs | None:
-        """The instance after its run; None if it didn't take the model."""
+        """The instance after its run; None if it didn't take the model. `exchanged`: as in `interrupted_by`."""
         # The plain core class: the Python wrapper prints a banner before it can be told not to.
         solver = _core._Highs()
         policy = self.budget.policy
@@ -102,9 +135,15 @@ class Highs:
             ("mip_rel_gap", gap),
             ("mip_abs_gap", 0.5),
             ("presolve", "choose" if presolve else "off"),
-            # Restarts at the root take longer than the search they save.
-            ("mip_allow_restart", False),
+            # Restarts at the root of a small model take longer than the search they save.
+            ("mip_allow_restart", exchanged is not None),
         ]
+        if exchanged is not None:
+            # Small models of its own take half the time of a proof; another thread looks for solutions.
+            heuristics = "rins", "rens", "root_reduced_cost"
+            options += [(f"mip_heuristic_run_{heuristic}", False) for heuristic in heuristics]
+            if math.isfinite(self.known):
+                options.append(("objective_bound", self.known + CLOSE))
         for option, value in options:
             solver.setOptionValue(option, value)
         if solver.passModel(lp) == highspy.HighsStatus.kError:
@@ -113,13 +152,29 @@ class Highs:
             solution = highspy.HighsSolution()
             solution.col_value = start.tolist()
             solver.setSolution(solution)
-        interrupted_by(solver, self)
+        interrupted_by(solver, self, exchanged)
         solver.run()
         # HiGHS has no deterministic clock: lines of the model and iterations, at about this rate, stand for one.
         lines = solver.getNumCol() + solver.getNumRow()
         iterations = solver.getInfo().simplex_iteration_count
         self.budget.charge(lines / LINES_PER_SECOND + iterations / ITERATIONS_PER_SECOND)
         return solver
+
+    def exchange(self, form: Form, start: FloatArray | None) -> bool:
+        """Branch and bound until the deadline, for the bound more than for solutions; whether that settled the form.
+
+        Other threads on the form are told what it finds, and it hears what they find.
+        """
+        solver = self.solver(form.lp(), 1.0, 0.0, start, exchanged=form)
+        if solver is not None:
+            none = solver.getModelStatus() == highspy.HighsModelStatus.kInfeasible
+            self.bounded(math.inf if none else solver.getInfo().mip_dual_bound, none)
+        return self.settled(self.shared.best)
+
+    def bounded(self, bound: float, none: bool = False) -> Found:
+        """Tell others of a lower bound. Beyond what a solution costs it says nothing; `none`: there is no solution."""
+        known = min(self.known, self.shared.best.value)
+        return self.shared.offer(Found(bound=min(bound, known) if none or math.isfinite(bound) else -math.inf))
 
     def relaxation(self, form: Form) -> Relaxation | Outcome | None:
         """The relaxation, or the outcome if nothing satisfies it; None if HiGHS failed."""
@@ -168,13 +223,40 @@ class Highs:
         return found
 
 
-def interrupted_by(solver: _core._Highs, highs: Highs) -> None:
-    """HiGHS stops once time is over, which it doesn't always look at itself, or nobody needs its answer any more."""
-    timeless = highs.budget.policy.deterministic
+def interrupted_by(solver: _core._Highs, highs: Highs, exchanged: Form | None = None) -> None:
+    """HiGHS stops once time is over, which it doesn't always look at itself, or nobody needs its answer any more.
 
-    def over() -> bool:
-        return highs.done.is_set() or (not timeless and time.monotonic() > highs.deadline)
+    `exchanged`: the form it works on, if what it finds is to be told to other threads, and theirs to it.
+    """
+    kinds, shared = _core.cb.HighsCallbackType, highs.shared
+    timeless, heard = highs.budget.policy.deterministic, math.inf
 
-    solver.setCallback(lambda kind, text, out, into, of: setattr(into, "user_interrupt", over()), None)
-    solver.startCallback(_core.cb.HighsCallbackType.kCallbackMipInterrupt)
-    solver.startCallback(_core.cb.HighsCallbackType.kCallbackSimplexInterrupt)
+    def called(
+        kind: _core.cb.HighsCallbackType,
+        text: str,
+        out: _core.cb.HighsCallbackOutput,
+        into: _core.cb.HighsCallbackInput,
+        of: object,
+    ) -> None:
+        nonlocal heard
+        if exchanged is not None and kind == kinds.kCallbackMipUserSolution:
+            best = shared.best
+            if best.values is not None and best.value < min(heard, out.mip_primal_bound) - CLOSE:
+                heard = best.value
+                into.setSolution(best.values)
+        elif exchanged is not None and kind == kinds.kCallbackMipImprovingSolution:
+            values = exchanged.whole(np.array(out.mip_solution))
+            if values is not None:
+                shared.offer(Found(values=values, value=float(exchanged.cost @ values)))
+        else:
+            into.user_interrupt = highs.done.is_set() or (not timeless and time.monotonic() > highs.deadline)
+            if exchanged is not None and kind == kinds.kCallbackMipInterrupt:
+                found = highs.bounded(out.mip_dual_bound)
+                into.user_interrupt = into.user_interrupt or highs.settled(found)
+
+    solver.setCallback(called, None)
+    wanted = [kinds.kCallbackMipInterrupt, kinds.kCallbackSimplexInterrupt]
+    if exchanged is not None:
+        wanted += [kinds.kCallbackMipImprovingSolution, kinds.kCallbackMipUserSolution]
+    for kind in wanted:
+        solver.startCallback(kind)

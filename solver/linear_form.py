@@ -41,6 +41,13 @@ class Rows:
         """The same rows, to be added to."""
         return Rows(self.lower.copy(), self.upper.copy(), self.start.copy(), self.index.copy(), self.value.copy())
 
+    def without(self, row: int) -> Rows:
+        """All rows but one."""
+        low, high = self.start[row], self.start[row + 1]
+        start = self.start[: row + 1] + [x - (high - low) for x in self.start[row + 2 :]]
+        lower, upper = self.lower[:row] + self.lower[row + 1 :], self.upper[:row] + self.upper[row + 1 :]
+        return Rows(lower, upper, start, self.index[:low] + self.index[high:], self.value[:low] + self.value[high:])
+
     def add(self, terms: dict[int, int], lower: float, upper: float) -> None:
         """Add a row; `terms`: variable → coefficient."""
         self.index.extend(terms)

@@ -16,7 +16,7 @@ import numpy as np
 from ortools.sat.python import cp_model
 
 from gangfit.solver.engine import Budget, Incumbent, Outcome, Within, run
-from gangfit.solver.highs import CLOSE, Found, Highs
+from gangfit.solver.highs import Found, Highs
 from gangfit.solver.linear_form import TOLERANCE, Form, linear_form, satisfied
 from gangfit.solver.stages import STAGED, staged, within_budget
 
@@ -50,7 +50,8 @@ def run_mip(
     deadline = time.monotonic() + limit
     form = linear_form(model) if translated is None else translated()
     offset = round(model.proto.objective.offset)
-    highs = Highs(budget, limit, deadline, done or threading.Event(), elsewhere, form.cost)
+    most = math.inf if known is None else known - offset
+    highs = Highs(budget, limit, deadline, done or threading.Event(), elsewhere, form.cost, most)
     for row in form.budgets():
         form = within_budget(form, highs, row)
     relaxation = highs.relaxation(form)
@@ -62,8 +63,8 @@ def run_mip(
     if relaxation is None or gap or not form.cost.any() or len(form.cost) < STAGED or budget.policy.deterministic:
         found = highs.run(form, gap=gap)
     else:
-        found = staged(form, highs, relaxation, math.inf if known is None else known - offset)
-        if found.values is None and known is not None and found.bound >= known - offset - CLOSE:
+        found = staged(form, highs, relaxation)
+        if not found.closed and highs.settled(found):
             return Outcome("optimal", None, known, certified=False, within=_within(form, found, offset))
     return replace(_outcome(model, form, found, floor), within=_within(form, found, offset))
 

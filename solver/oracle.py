@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Literal
 
 import numpy as np
-from ortools.sat.python import cp_model
 
 from gangfit.solver.assignment import Assignment
 from gangfit.solver.classes import grouping
-from gangfit.solver.engine import Budget, Incumbent, Outcome, run
+from gangfit.solver.contest import confirmed, solved
+from gangfit.solver.engine import Budget, run
+from gangfit.solver.greedy.homes import place_in_homes
 from gangfit.solver.greedy.repacking import orders
 from gangfit.solver.greedy.strategies import PLACES, place_in_order
 from gangfit.solver.joint import Joint, pairs
 from gangfit.solver.lending import ground
 from gangfit.solver.merged import Merged, Sum
-from gangfit.solver.mip import TINY, run_mip
+from gangfit.solver.mip import run_mip
 from gangfit.solver.moving import Moving
 from gangfit.solver.problem import Problem
 from gangfit.solver.rights import Right, attainable, claimable, claims, given_back, rights
@@ -43,14 +43,6 @@ ROUGH = 1.0
 """Gap at which a set of victims is small enough to be tried: any; the cheapest is found once all are admitted."""
 TIDY = 0.3
 """The same where somebody may be needless (rule 11): a small set is more likely to hold nobody of that kind."""
-CONFIRM_SHARE = 0.1
-"""Most of the remaining time for CP-SAT to confirm in integers what HiGHS refused in floats."""
-QUICK_SHARE = 0.8
-"""Most of a question's time for CP-SAT before branch and bound."""
-CONFIRM_LIMIT = 5_000
-"""Most variables of a model that is put to CP-SAT for that."""
-COUNT_LIMIT = 10_000
-"""The same where victims are counted: then a relaxation says little."""
 
 
 @dataclass(frozen=True)
@@ -285,9 +277,9 @@ def settle(
         slots.model.clear_hints()  # type: ignore[no-untyped-call]  # untyped in ortools 9.15
         slots.hint(start.assignment, start.victims)
         known = slots.value(start.victims)
-    outcome = _solved(slots, budget, SHARE if gap or not slots.model.has_objective() else TIER_SHARE, known, gap)
+    outcome = solved(slots, budget, SHARE if gap or not slots.model.has_objective() else TIER_SHARE, known, gap)
     if outcome.status == "infeasible" and not outcome.certified:
-        outcome = _confirmed(slots, outcome, budget)
+        outcome = confirmed(slots, outcome, budget)
     if outcome.status == "infeasible":
         return Answer("no", certified=outcome.certified)
     bound, slots.within = outcome.bound, outcome.within
@@ -295,7 +287,9 @@ def settle(
         return replace(start, bound=bound, optimal=True, certified=outcome.certified)
     if outcome.values is not None:
         victims = slots.leaving(outcome.values)
-        placed = place_beside(problem, gangs, victims, budget)
+        placed = place_in_homes(problem.without(victims), gangs, slots.homes(outcome.values))
+        if placed is None:
+            placed = place_beside(problem, gangs, victims, budget)
         if placed is not None:
             return Answer("yes", placed, victims, {}, bound, outcome.status == "optimal", outcome.certified)
     most = min(JOINT_LIMIT, BUILD_SHARE * budget.remaining / BUILD)
@@ -313,64 +307,6 @@ def settle(
     certified = answer.bound is not None and (bound is None or answer.bound >= bound or outcome.certified)
     bound = max((b for b in (bound, answer.bound) if b is not None), default=None)
     return replace(answer, bound=bound, certified=certified or answer.verdict == "no")
-
-
-def _solved(slots: Slots, budget: Budget, share: float, known: int | None, gap: float) -> Outcome:
-    """As `run_mip`, beside CP-SAT where it may be the quicker; the first to settle the question ends the other.
-
-    With one worker CP-SAT goes first where rights depend on who else leaves: then it is the quicker by far.
-    """
-    model = slots.model
-    most = COUNT_LIMIT if max(model.proto.objective.coeffs, default=0) == 1 else CONFIRM_LIMIT
-    if not TINY < len(model.proto.variables) <= most or not (budget.parallel or slots.conditional):
-        return run_mip(model, budget, share, known, gap, translated=slots.linear)
-
-    def settles(outcome: Outcome) -> bool:
-        return outcome.status in ("optimal", "infeasible") or bool(gap and outcome.values is not None)
-
-    if not budget.parallel:
-        outcome = run(model, budget, share * QUICK_SHARE, tight=True, gap=gap)
-        return outcome if settles(outcome) else run_mip(model, budget, share, known, gap, translated=slots.linear)
-    found: list[Outcome] = []
-    incumbent = Incumbent()
-
-    def branch_and_bound(done: threading.Event) -> bool:
-        found.append(run_mip(model, budget, share, known, gap, done, incumbent, slots.linear))
-        return settles(found[0])
-
-    outcome = run(model, budget, share, tight=True, beside=branch_and_bound, gap=gap, incumbent=incumbent)
-    if not found:
-        return outcome
-    best = outcome if settles(outcome) else _better(model, outcome, found[0], settles(found[0]))
-    return replace(best, within=found[0].within)
-
-
-def _better(model: cp_model.CpModel, search: Outcome, other: Outcome, settled: bool) -> Outcome:
-    """What two unfinished solves say together; the other alone if it has `settled` the question."""
-    if settled:
-        return other
-    values = [outcome.values for outcome in (search, other) if outcome.values is not None]
-    best = min(values, key=lambda found: _cost(model, found), default=None)
-    bounds = [outcome for outcome in (search, other) if outcome.bound is not None]
-    first = max(bounds, key=lambda outcome: (outcome.bound or 0, outcome.certified), default=search)
-    if best is None:
-        return Outcome("unknown", None, first.bound, first.certified)
-    met = first.bound is not None and first.bound >= _cost(model, best)
-    return Outcome("optimal" if met else "feasible", best, first.bound, first.certified)
-
-
-def _cost(model: cp_model.CpModel, values: Sequence[int]) -> int:
-    objective = model.proto.objective
-    cost: int = sum(c * values[v] for v, c in zip(objective.vars, objective.coeffs, strict=True))
-    return cost + round(objective.offset)
-
-
-def _confirmed(slots: Slots, refused: Outcome, budget: Budget) -> Outcome:
-    """The same refusal in integers, or what CP-SAT found where HiGHS saw nothing."""
-    if len(slots.model.proto.variables) > CONFIRM_LIMIT:
-        return refused
-    outcome = run(slots.model, budget, CONFIRM_SHARE, tight=True)
-    return refused if outcome.status == "unknown" else outcome
 
 
 def place_beside(problem: Problem, gangs: Sequence[int], victims: frozenset[int], budget: Budget) -> Assignment | None:

@@ -44,6 +44,8 @@ class Slots(Joint):
         self._offers = Offers(self, problem, gangs)
         self._inside: dict[tuple[int, int], list[tuple[int, cp_model.IntVar]]] = defaultdict(list)
         """(level, domain) → (a gang of the kind, how many of the kind sit there)."""
+        self._chosen: dict[Kind, list[tuple[int, cp_model.IntVar]]] = {}
+        """Kind → (domain of its required level, how many of the kind sit there)."""
         self.within: Within | None = None
         """What the last question found to hold up to a cost."""
         self._form: Form | None = None
@@ -102,6 +104,7 @@ class Slots(Joint):
                 return
             chosen = [self.model.new_int_var(0, count, "") for _ in homes]
             self.model.add(Sum(chosen) == count)
+            self._chosen[kind] = list(zip(homes, chosen, strict=True))
             for d, y in zip(homes, chosen, strict=True):
                 for above in range(min(level, tree.named - 1) + 1):
                     first = int(tree.starts[level][d])
@@ -115,6 +118,13 @@ class Slots(Joint):
         """Start from these victims; which domains they leave room in follows."""
         for v, e in self.evicted.items():
             self.model.add_hint(e, v in victims)
+
+    def homes(self, values: Sequence[int]) -> dict[int, int]:
+        """Gang → the domain of its required level that a solution chooses for it."""
+        chosen = {
+            kind: [d for d, y in options for _ in range(values[y.index])] for kind, options in self._chosen.items()
+        }
+        return {j: chosen[self._kind(j)].pop() for j in self.starting if self._kind(j) in chosen}
 
     def value(self, victims: Collection[int]) -> int | None:
         """What the objective is worth if these victims leave; None: there is none."""

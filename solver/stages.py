@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import math
+import threading
+import time
 from dataclasses import replace
 
 import highspy
 import numpy as np
 
 from gangfit.solver.arrays import BoolArray
-from gangfit.solver.highs import Found, Highs, Relaxation
+from gangfit.solver.engine import Budget, both
+from gangfit.solver.highs import Found, Highs, Relaxation, Shared
 from gangfit.solver.linear_form import TOLERANCE, FloatArray, Form
 from gangfit.solver.probing import Probing
 
@@ -26,8 +29,14 @@ START_SHARE = 0.1
 """Most of the remaining time for making a hint whole."""
 PLAIN_SHARE = 0.3
 """Most of the remaining time for branch and bound on all of a model before the stages."""
+RACED = 1_500
+"""Columns from which on branch and bound on all of a model goes beside the stages, where there are two threads."""
+RACED_S = 3.0
+"""Seconds that have to be left for that: the root of a large model takes as long."""
 FEWER_SHARE = 0.4
 """Most of the remaining time for the question whether less will do within a budget."""
+TURNED_SHARE = 0.95
+"""The same for a large model."""
 PROBING_SHARE = 0.15, 0.3
 """Most of the remaining time for probing before a good solution is known, and after."""
 DIVE_SHARE = 0.2
@@ -39,29 +48,58 @@ OPTIONS = 4
 """Domains looked at for each of them."""
 
 
-def staged(form: Form, highs: Highs, relaxation: Relaxation, known: float = math.inf) -> Found:
+def staged(form: Form, highs: Highs, relaxation: Relaxation) -> Found:
     """The hint made whole, branch and bound if that is likely to be quick, small models, all that may matter.
 
-    Where gangs choose domains, probing finds the small models (`probing.py`), else reduced costs do. `known`: what a
-    solution at hand costs.
+    A large form is split between two threads, where there are two.
     """
     best = highs.met(Found())
     if form.hint is not None:
         priced = form.cost > 0
         whole = highs.run(form.without(priced & (form.hint <= form.lower)), START_SHARE, KERNEL_GAP)
         best = best.better(Found(values=whole.values, value=whole.value))
-        form = form.without(priced & (form.cost > min(best.value, known)))
+        form = form.without(priced & (form.cost > min(best.value, highs.known)))
     best.bound = relaxation.value
+    best = highs.met(best)
     for row in form.budgets()[-1:]:
-        best = _fewer(form, highs, row, best)
-    if not best.closed and relaxation.value >= TIGHT * min(best.value, known):
+        best = highs.met(_fewer(form, highs, row, best))
+    if highs.settled(best) or highs.left <= 0:
+        return best
+    if highs.elsewhere is None and raced(len(form.cost), highs.budget, highs.left):
+        return _raced(form, highs, relaxation, best)
+    if relaxation.value >= TIGHT * min(best.value, highs.known):
         plain = highs.run(form, PLAIN_SHARE, start=best.values)
         if plain.infeasible:
             return plain
         best = highs.met(best.better(plain))
-    if best.closed or highs.left <= 0:
+    return _narrowed(form, highs, relaxation, best)
+
+
+def raced(columns: int, budget: Budget, seconds: float) -> bool:
+    """Whether a model of so many columns is worth two threads of HiGHS for so long."""
+    return columns > RACED and budget.parallel and seconds >= RACED_S
+
+
+def _raced(form: Form, highs: Highs, relaxation: Relaxation, best: Found) -> Found:
+    """Stages beside branch and bound on all of the form. Each hears what the other finds; the first to close ends both.
+
+    Neither is the quicker in general: branch and bound has the better bound, the stages the better solutions.
+    """
+    found = highs.met(best)
+
+    def stages(idle: threading.Event) -> None:
+        nonlocal found
+        found = _narrowed(form, replace(highs, done=idle), relaxation, found)
+
+    both(stages, lambda done: replace(highs, done=done).exchange(form, best.values), highs.budget)
+    return replace(highs.met(found), within=found.within)
+
+
+def _narrowed(form: Form, highs: Highs, relaxation: Relaxation, best: Found) -> Found:
+    """Where gangs choose domains, probing finds the small models, else reduced costs do."""
+    if highs.settled(best) or highs.left <= 0:
         return best
-    value = min(best.value, known)
+    value = min(best.value, highs.known)
     probing = Probing(form, highs, value, relaxation.basis) if math.isfinite(value) else None
     if probing is not None and probing.alive and probing.choices:
         return _probed(highs, best, probing)
@@ -81,7 +119,11 @@ def _fewer(form: Form, highs: Highs, row: int, best: Found) -> Found:
     while best.values is not None and not best.closed and highs.left > 0:
         rows = form.rows.copy()
         rows.add({x: round(form.cost[x]) for x in priced}, -math.inf, best.value - 1)
-        found = highs.run(replace(form, cost=spent, rows=rows), FEWER_SHARE)
+        turned = replace(form, cost=spent, hint=None)
+        if len(form.cost) > RACED:
+            found = _in_budget(replace(turned, rows=rows.without(row)), highs, form.rows.upper[row])
+        else:
+            found = highs.run(replace(turned, rows=rows), FEWER_SHARE)
         if found.infeasible:
             best.bound = best.value
         if found.values is None:
@@ -90,18 +132,31 @@ def _fewer(form: Form, highs: Highs, row: int, best: Found) -> Found:
     return best
 
 
+def _in_budget(form: Form, highs: Highs, budget: float) -> Found:
+    """Any solution that costs no more than a budget."""
+    until = time.monotonic() + TURNED_SHARE * highs.left
+    here = replace(highs, deadline=until, cost=form.cost, known=budget + 1, shared=Shared())
+    # Whatever keeps to the budget is as good as any other.
+    here.shared.offer(Found(bound=budget))
+    settled = here.exchange(form, None)
+    found = here.shared.best
+    if found.value <= budget:
+        return found
+    return Found(infeasible=settled)
+
+
 def _probed(highs: Highs, best: Found, probing: Probing) -> Found:
     """Probing, the cheapest options alone, probing again, what is left. The bounds found go with the answer."""
     for stage in range(2):
         probing.run(PROBING_SHARE[stage] * highs.left)
         best = highs.met(best.better(Found(bound=probing.bound)))
-        if not stage and probing.alive and not best.closed:
+        if not stage and probing.alive and not highs.settled(best):
             best = highs.met(best.better(_dived(highs, probing)))
         if probing.alive:
             probing.shrink(best.value)
             best.bound = max(best.bound, probing.bound)
     best.within = probing.lower, probing.upper, probing.value
-    if best.closed or highs.left <= 0:
+    if highs.settled(best) or highs.left <= 0:
         return best
     last = highs.run(probing.within(best.values), 1.0, 0.0, best.values)
     if last.infeasible:
@@ -158,7 +213,7 @@ def _kernels(form: Form, highs: Highs, relaxation: Relaxation, best: Found) -> F
             best.values, best.value = found.values, found.value
         if best.value <= floor + beyond or found.value - found.bound > 2 * KERNEL_GAP * abs(found.value):
             break
-    if best.closed or highs.left <= 0:
+    if highs.settled(best) or highs.left <= 0:
         return best
     everything = np.ones(len(form.cost), dtype=np.bool_)
     last = highs.run(reduced.within(best.value - floor, everything), 1.0, 0.0, best.values)

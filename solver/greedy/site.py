@@ -104,7 +104,7 @@ def site_of(problem: Problem, space: Space, gang: int) -> Site | None:
 def place_at(site: Site, place: Place) -> Spread:
     """Where a placement rule puts the gang; the space is left as it is."""
     if not site.space.compiled:
-        return _spread(place.pieces(site))
+        return spread_of(place.pieces(site))
     tree, view = site.tree, site.view
     nodes, counts = answer = site.space.answer
     topology = tree.named, view.room, *tree.flat, tree.domain
@@ -115,7 +115,8 @@ def place_at(site: Site, place: Place) -> Spread:
     return Spread(found[0], found[1])
 
 
-def _spread(pieces: list[Piece]) -> Spread:
+def spread_of(pieces: list[Piece]) -> Spread:
+    """Pieces put together, by node."""
     if len(pieces) == 1:
         nodes, counts = pieces[0]
     else:

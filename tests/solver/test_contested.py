@@ -11,8 +11,9 @@ from brute_force import Round
 from random_rounds import contested_round
 
 from gangfit.models import Snapshot
-from gangfit.solver import check, mip, oracle, solve
+from gangfit.solver import check, contest, mip, solve, stages
 from gangfit.solver.engine import Outcome
+from gangfit.solver.highs import Highs
 
 BLOCK = 50
 FOUND = [5, 204, 253, 293, 315, 402, 535, 676, 830, 891, 1426, 2652, 2837, 4567, 4836, 5659, 5736, 6849, 6999, 7284]
@@ -72,7 +73,7 @@ class TestExact:
     @pytest.mark.parametrize("block", range(2))
     def test_side_by_side(self, block: int, monkeypatch: pytest.MonkeyPatch) -> None:
         """Every question is large enough for CP-SAT and HiGHS side by side; whoever is first, or neither alone."""
-        for module in (mip, oracle):
+        for module in (mip, contest):
             monkeypatch.setattr(module, "TINY", 0)
         monkeypatch.setattr(mip, "STAGED", 0)
         asked: list[int] = []
@@ -81,12 +82,33 @@ class TestExact:
             asked.append(len(given))
             return mip.run_mip(*given, **more)
 
-        monkeypatch.setattr(oracle, "run_mip", note)
+        monkeypatch.setattr(contest, "run_mip", note)
         for seed in range(block * BLOCK, (block + 1) * BLOCK):
             round = contested_round(seed, running=9, pending=6)
             two = round.policy.model_copy(update={"workers": 2})
             agree(round.model_copy(update={"policy": two}), seed)
         assert asked.count(8) > BLOCK / 3  # given an event that ends it
+
+    @pytest.mark.parametrize("block", range(2))
+    def test_two_ways_of_highs(self, block: int, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Every question with an objective is large enough for both threads to be HiGHS'."""
+        monkeypatch.setattr(mip, "TINY", 0)
+        monkeypatch.setattr(mip, "STAGED", 0)
+        monkeypatch.setattr(stages, "RACED", 0)
+        monkeypatch.setattr(stages, "RACED_S", 0.0)
+        asked: list[int] = []
+        exchange = Highs.exchange
+
+        def note(highs: Highs, *given: Any) -> bool:
+            asked.append(len(given))
+            return exchange(highs, *given)
+
+        monkeypatch.setattr(Highs, "exchange", note)
+        for seed in range(block * BLOCK, (block + 1) * BLOCK):
+            round = contested_round(seed, running=9, pending=6)
+            two = round.policy.model_copy(update={"workers": 2})
+            agree(round.model_copy(update={"policy": two}), seed)
+        assert len(asked) >= 3
 
     @pytest.mark.parametrize("seed", FOUND)
     def test_found_once(self, seed: int) -> None:

@@ -13,12 +13,13 @@ import pytest
 from ortools.sat.python import cp_model
 
 from gangfit.models import Policy
+from gangfit.solver import stages
 from gangfit.solver.engine import Budget
 from gangfit.solver.highs import Found, Highs, Relaxation
 from gangfit.solver.linear_form import Form, linear_form
 from gangfit.solver.mip import run_mip
 from gangfit.solver.probing import Probing, choices, lifted
-from gangfit.solver.stages import staged
+from gangfit.solver.stages import _in_budget, staged
 
 
 def racks(seed: int) -> cp_model.CpModel:
@@ -59,7 +60,7 @@ def solutions(form: Form) -> list[tuple[float, tuple[int, ...]]]:
 
 
 def highs_for(form: Form) -> Highs:
-    return Highs(Budget(Policy()), 60.0, time.monotonic() + 60.0, threading.Event(), None, form.cost)
+    return Highs(Budget(Policy(workers=2)), 60.0, time.monotonic() + 60.0, threading.Event(), None, form.cost)
 
 
 ROUNDS = [seed for seed in range(60) if 2 <= len(solutions(linear_form(racks(seed)))) <= 3000]
@@ -158,9 +159,16 @@ def test_two_racks_by_hand() -> None:
     assert probing.upper.tolist()[2:] == [0, 1]
 
 
+@pytest.mark.parametrize("race", [False, True])
 class TestStages:
+    @pytest.fixture(autouse=True)
+    def _race(self, race: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+        """With `race` branch and bound goes beside the stages, and answers alone what is asked within a budget."""
+        monkeypatch.setattr(stages, "RACED", 0 if race else 10**9)
+        monkeypatch.setattr(stages, "RACED_S", 0.0)
+
     @pytest.mark.parametrize("known", [False, True])
-    def test_the_least_and_what_holds_up_to_it(self, known: bool) -> None:
+    def test_the_least_and_what_holds_up_to_it(self, race: bool, known: bool) -> None:
         """Stages on models of which everything is known; the bounds of columns hold for whatever is as cheap."""
         told = 0
         for seed in ROUNDS:
@@ -172,7 +180,7 @@ class TestStages:
             highs = highs_for(form)
             relaxation = highs.relaxation(form)
             assert isinstance(relaxation, Relaxation)
-            found = staged(form, highs, relaxation, most[0] if known else math.inf)
+            found = staged(form, replace(highs, known=most[0] if known else math.inf), relaxation)
             assert found.values is not None
             assert (found.value, found.closed) == (least, True), seed
             if found.within is not None:
@@ -181,25 +189,76 @@ class TestStages:
                 for cost, values in every:
                     if cost <= value:
                         assert ((lower <= values) & (np.array(values) <= upper)).all(), seed
-        assert told >= (10 if known else 0)
+        assert told >= (10 if known and not race else 0)
 
-    def test_what_is_within_a_budget(self) -> None:
-        """The fewest victims at the least loss: the objective has a row on the same columns that is hard to keep."""
+    def test_a_bound_above_nothing_known(self, race: bool) -> None:
+        """Told of a solution that costs one more than the least, or the least: never a bound above the least."""
+        for seed in ROUNDS:
+            form = linear_form(racks(seed))
+            least = min(solutions(form))[0]
+            for known in (least, least + 1):
+                highs = replace(highs_for(form), known=known)
+                relaxation = highs.relaxation(form)
+                assert isinstance(relaxation, Relaxation)
+                found = staged(form, highs, relaxation)
+                assert found.bound <= least + 1e-6, seed
+                assert highs.settled(found), seed
+                assert known == least or found.value == least, seed
+
+    @pytest.mark.parametrize("slack", [0, 20])
+    def test_what_is_within_a_budget(self, race: bool, slack: int) -> None:
+        """The fewest victims at about the least loss: the objective has a row on the same columns, hard to keep."""
+        found_fewer = 0
         for seed in ROUNDS:
             model = racks(seed)
             least = min(solutions(linear_form(model)))[0]
             columns, costs = list(model.proto.objective.vars), list(model.proto.objective.coeffs)
             victims = [model.get_int_var_from_proto_index(x) for x in columns]
-            model.add(cp_model.LinearExpr.weighted_sum(victims, costs) <= round(least))
+            model.add(cp_model.LinearExpr.weighted_sum(victims, costs) <= round(least) + slack)
             model.minimize(cp_model.LinearExpr.sum(victims))
             form = linear_form(model)
             every = solutions(form)
             highs = highs_for(form)
             relaxation = highs.relaxation(form)
             assert isinstance(relaxation, Relaxation)
-            found = staged(form, highs, relaxation, max(every)[0])
-            assert found.values is not None
-            assert (found.value, found.closed) == (min(every)[0], True), seed
+            highs = replace(highs, known=max(every)[0])
+            found = staged(form, highs, relaxation)
+            assert highs.settled(found), seed
+            assert min(found.value, highs.known) == min(every)[0], seed
+            assert found.bound <= min(every)[0] + 1e-6, seed
+            found_fewer += found.value < highs.known
+        assert found_fewer >= (10 if slack else 0)
+
+
+def test_in_budget(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whether anything costs no more than a budget, with a solution if so: every budget about the least."""
+    yes = no = 0
+    for seed in ROUNDS:
+        form = linear_form(racks(seed))
+        least = min(solutions(form))[0]
+        for budget in (least - 1, least, least + 5):
+            found = _in_budget(form, highs_for(form), budget)
+            assert found.infeasible == (budget < least), seed
+            assert (found.values is not None) == (budget >= least), seed
+            assert found.values is None or form.cost @ found.values <= budget
+            yes, no = yes + (budget >= least), no + (budget < least)
+    assert min(yes, no) >= 10
+
+
+def test_rows_without_one() -> None:
+    for seed in ROUNDS[:20]:
+        rows = linear_form(racks(seed)).rows
+        for row in range(len(rows.upper)):
+            less = rows.without(row)
+            parts = [
+                [(rows.upper[r], rows.index[slice(*rows.start[r : r + 2])], rows.value[slice(*rows.start[r : r + 2])])]
+                for r in range(len(rows.upper))
+                if r != row
+            ]
+            assert parts == [
+                [(less.upper[r], less.index[slice(*less.start[r : r + 2])], less.value[slice(*less.start[r : r + 2])])]
+                for r in range(len(less.upper))
+            ]
 
 
 def test_better_takes_either_part() -> None:
