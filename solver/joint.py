@@ -278,9 +278,8 @@ class Joint(Merged):
         """Running gangs that leave their places in a solution."""
         return self.leaving(values)
 
-    def _group(self, k: int, values: Sequence[int]) -> NodeClass:
+    def _group(self, k: int, gone: frozenset[int]) -> NodeClass:
         """The class with the space of its victims that leave."""
-        gone = self.gone(values)
         node = int(self.classes[k].nodes[0])
         free = self.problem.free[node] - self.problem.debt[node]
         for v, count in self._holders.get(node, ()):

@@ -253,7 +253,11 @@ class Merged:
             gone = any(hosts[k] and self.domain_of[k][level] == d for k in self.opened)
             self.model.add_hint(lost, gone)
 
-    def _group(self, k: int, values: Sequence[int]) -> NodeClass:
+    def gone(self, values: Sequence[int]) -> frozenset[int]:
+        """Running gangs that leave their places in a solution."""
+        return frozenset()
+
+    def _group(self, k: int, gone: frozenset[int]) -> NodeClass:
         """The class as its counts are handed out."""
         return self.classes[k]
 
@@ -269,14 +273,17 @@ class Merged:
         """Counts → nodes. Returns the assignment, or None and the classes whose counts can't be handed out."""
         placed: dict[int, dict[int, int]] = {j: {} for j in self.gangs}
         failed: list[NodeClass] = []
+        gone = self.gone(values)
         for k, group in enumerate(self.classes):
             members = {j: values[self.members[k, j].index] for j in group.room}
+            if not any(members.values()):
+                continue
             most = {
                 j: values[self.nodes[k, j].index] if self.spread else self._most_nodes(j, members[j])
                 for j in group.room
             }
             opened = values[self.opened[k].index] if k in self.opened else group.size
-            packed = pack(self.problem, self._group(k, values), members, most, opened, budget)
+            packed = pack(self.problem, self._group(k, gone), members, most, opened, budget)
             if packed is None:
                 failed.append(group)
                 continue
