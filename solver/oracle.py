@@ -287,9 +287,7 @@ def settle(
         return replace(start, bound=bound, optimal=True, certified=outcome.certified)
     if outcome.values is not None:
         victims = slots.leaving(outcome.values)
-        placed = place_in_homes(problem.without(victims), gangs, slots.homes(outcome.values))
-        if placed is None:
-            placed = place_beside(problem, gangs, victims, budget)
+        placed = place_beside(problem, gangs, victims, budget, slots.homes(outcome.values))
         if placed is not None:
             return Answer("yes", placed, victims, {}, bound, outcome.status == "optimal", outcome.certified)
     most = min(JOINT_LIMIT, BUILD_SHARE * budget.remaining / BUILD)
@@ -309,14 +307,27 @@ def settle(
     return replace(answer, bound=bound, certified=certified or answer.verdict == "no")
 
 
-def place_beside(problem: Problem, gangs: Sequence[int], victims: frozenset[int], budget: Budget) -> Assignment | None:
-    """A placement of all gangs once the victims are gone: greedy in several orders, else CP-SAT."""
+def place_beside(
+    problem: Problem,
+    gangs: Sequence[int],
+    victims: frozenset[int],
+    budget: Budget,
+    homes: Mapping[int, int] | None = None,
+) -> Assignment | None:
+    """A placement of all gangs once the victims are gone: greedy in several orders, in their homes, else CP-SAT.
+
+    `homes`: gang → domain of its required level in which there is room for it.
+    """
     reduced = problem.without(victims)
     for order in (gangs, *orders(problem, gangs)):
         for place in PLACES.values():
             assignment = place_in_order(reduced, place, order)
             if assignment is not None:
                 return assignment
+    if homes is not None:
+        assignment = place_in_homes(reduced, gangs, homes)
+        if assignment is not None:
+            return assignment
     answer = fits(reduced, gangs, budget)
     return answer.assignment if answer.verdict == "yes" else None
 

@@ -126,12 +126,12 @@ def traded_round() -> tuple[Snapshot, Json]:
 
 
 class TestExact:
-    @pytest.mark.parametrize("tolerance", [0.125, 0.5, 1.0])
+    @pytest.mark.parametrize("tolerance", [0.5, 1.0, pytest.param(0.125, marks=pytest.mark.long)])
     def test_losses(self, tolerance: float) -> None:
         given = [agree(tolerant(losing(seed), tolerance), seed)[0] for seed in range(BLOCK)]
         assert sum(lost > 0 for lost in given) >= 2, given
 
-    @pytest.mark.parametrize("tolerance", [0.25, 0.5, 1.0])
+    @pytest.mark.parametrize("tolerance", [0.5, 1.0, pytest.param(0.25, marks=pytest.mark.long)])
     def test_distance(self, tolerance: float) -> None:
         given = [agree(tolerant(sharing(seed), tolerance), seed)[1] for seed in range(BLOCK)]
         assert sum(further > 0 for further in given) >= 2, given
