@@ -255,6 +255,11 @@ class VictimTrial(BaseModel, frozen=True):
         return all(tier.proven for tier in self._victim_tiers)
 
     @property
+    def losses_proven(self) -> bool:
+        """Whether losses of every priority are proven least, the number of victims or not."""
+        return all(tier.proven for tier in self._victim_tiers if tier.name != "broken")
+
+    @property
     def gap(self) -> float:
         """Share of the losses (without any: of the victims) above the bound, at the first tier that is open."""
         for tier in self._victim_tiers:

@@ -60,7 +60,8 @@ def proven(share: float, limit_s: float) -> Callable[[Sequence[VictimTrial]], Fo
             return None
         good = sum(one.proven for one in in_limit)
         worst = max(one.gap for one in in_limit)
-        text = f"{good}/{len(in_limit)} ({good / len(in_limit):.1%}), worst gap {percent(worst)}"
+        losses = sum(one.losses_proven for one in in_limit)
+        text = f"{good}/{len(in_limit)} ({good / len(in_limit):.1%}; losses alone {losses}), worst gap {percent(worst)}"
         return text, good >= share * len(in_limit)
 
     return judge
@@ -69,7 +70,9 @@ def proven(share: float, limit_s: float) -> Callable[[Sequence[VictimTrial]], Fo
 def bounded(trials: Sequence[VictimTrial]) -> Found:
     """Proven rounds and the worst gap where no share is asked."""
     good = sum(one.proven for one in trials)
-    return f"{good}/{len(trials)}, worst gap {percent(max(one.gap for one in trials))}", None
+    losses = sum(one.losses_proven for one in trials)
+    worst = percent(max(one.gap for one in trials))
+    return f"{good}/{len(trials)} (losses alone {losses}), worst gap {worst}", None
 
 
 def fewer_lost(share: float) -> Callable[[Sequence[VictimTrial]], Found]:

@@ -64,7 +64,7 @@ def run_mip(
         found = highs.run(form, gap=gap)
     else:
         found = staged(form, highs, relaxation)
-        if not found.closed and highs.settled(found):
+        if not found.closed and not found.infeasible and highs.settled(found):
             return Outcome("optimal", None, known, certified=False, within=_within(form, found, offset))
     return replace(_outcome(model, form, found, floor), within=_within(form, found, offset))
 

@@ -92,7 +92,10 @@ def _raced(form: Form, highs: Highs, relaxation: Relaxation, best: Found) -> Fou
         found = _narrowed(form, replace(highs, done=idle), relaxation, found)
 
     both(stages, lambda done: replace(highs, done=done).exchange(form, best.values), highs.budget)
-    return replace(highs.met(found), within=found.within)
+    both_found = highs.met(found)
+    if both_found.values is None and both_found.bound == math.inf:
+        return Found(infeasible=True)
+    return replace(both_found, within=found.within)
 
 
 def _narrowed(form: Form, highs: Highs, relaxation: Relaxation, best: Found) -> Found:

@@ -13,7 +13,7 @@ from benchmarks.generators import contended
 from benchmarks.machine import Stamp, stamp
 from benchmarks.records import Side, TierOutcome, VictimRun, VictimTrial
 from benchmarks.report import page
-from benchmarks.victim_goals import VICTIM_GOALS, fewer_lost, in_time, never_worse, proven
+from benchmarks.victim_goals import VICTIM_GOALS, bounded, fewer_lost, in_time, never_worse, proven
 from benchmarks.victim_tables import losses_table, proofs_table, ratios, weighted_ratio
 
 
@@ -130,7 +130,11 @@ class TestFigures:
             found = never_worse(trials)
             assert found is not None
             assert found[1] is False
-        assert proven(0.5, 2.0)([good, bad]) == ("1/2 (50.0%), worst gap 60.0%", True)
+        tiers = [one.model_copy(update={"bound": 0, "proven": one.name != "broken"}) for one in good.tiers]
+        counted = good.model_copy(update={"tiers": tiers})
+        text = "1/3 (33.3%; losses alone 2), worst gap 100.0%"
+        assert proven(0.5, 2.0)([good, bad, counted]) == (text, False)
+        assert bounded([good, bad, counted]) == ("1/3 (losses alone 2), worst gap 100.0%", None)
         assert proven(0.5, 1.0)([good, bad]) is None
         assert fewer_lost(0.2)([good]) == ("33.3% fewer (greedy/solver 1.500, worst round 1.50)", True)
         assert in_time([good, bad]) == ("1/2, worst 50 ms beyond", False)

@@ -191,6 +191,20 @@ class TestStages:
                         assert ((lower <= values) & (np.array(values) <= upper)).all(), seed
         assert told >= (10 if known and not race else 0)
 
+    def test_what_no_integers_satisfy(self, race: bool) -> None:
+        """Relaxations have solutions: 2x + 2y + 2z = 3 with y = z."""
+        model = cp_model.CpModel()
+        x, y, z = (model.new_bool_var("") for _ in range(3))
+        model.add(2 * x + 2 * y + 2 * z == 3)
+        model.add(y == z)
+        model.minimize(x + 2 * y)
+        form = linear_form(model)
+        highs = highs_for(form)
+        relaxation = highs.relaxation(form)
+        assert isinstance(relaxation, Relaxation)
+        found = staged(form, highs, relaxation)
+        assert (found.infeasible, found.values) == (True, None)
+
     def test_a_bound_above_nothing_known(self, race: bool) -> None:
         """Told of a solution that costs one more than the least, or the least: never a bound above the least."""
         for seed in ROUNDS:
