@@ -21,6 +21,8 @@ CONFIRM_LIMIT = 5_000
 """Most variables of a model that is put to CP-SAT for that."""
 COUNT_LIMIT = 10_000
 """The same where victims are counted: then a relaxation says little."""
+RACED_S = 3.0
+"""Seconds of a question from which on both threads are HiGHS': the root of a large model takes as long."""
 
 
 def solved(slots: Slots, budget: Budget, share: float, known: int | None, gap: float) -> Outcome:
@@ -32,7 +34,8 @@ def solved(slots: Slots, budget: Budget, share: float, known: int | None, gap: f
     model = slots.model
     size = len(model.proto.variables)
     most = COUNT_LIMIT if max(model.proto.objective.coeffs, default=0) == 1 else CONFIRM_LIMIT
-    alone = not gap and not slots.conditional and raced(size, budget, share * budget.remaining)
+    room = share * budget.remaining >= RACED_S
+    alone = room and not gap and not slots.conditional and raced(size, budget)
     if alone or not TINY < size <= most or not (budget.parallel or slots.conditional):
         return run_mip(model, budget, share, known, gap, translated=slots.linear)
 

@@ -166,15 +166,20 @@ class Highs:
         Other threads on the form are told what it finds, and it hears what they find.
         """
         solver = self.solver(form.lp(), 1.0, 0.0, start, exchanged=form)
-        if solver is not None:
-            none = solver.getModelStatus() == highspy.HighsModelStatus.kInfeasible
-            self.bounded(math.inf if none else solver.getInfo().mip_dual_bound, none)
+        if solver is None:
+            return False
+        if solver.getModelStatus() != highspy.HighsModelStatus.kInfeasible:
+            self.bounded(solver.getInfo().mip_dual_bound)
+        elif self.shared.best.value >= self.known - CLOSE:
+            # Nothing is better than what was known; what another thread had found would refute it.
+            self.shared.offer(Found(bound=self.known))
         return self.settled(self.shared.best)
 
-    def bounded(self, bound: float, none: bool = False) -> Found:
-        """Tell others of a lower bound. Beyond what a solution costs it says nothing; `none`: there is no solution."""
-        known = min(self.known, self.shared.best.value)
-        return self.shared.offer(Found(bound=min(bound, known) if none or math.isfinite(bound) else -math.inf))
+    def bounded(self, bound: float) -> Found:
+        """Tell others of a lower bound; beyond what a solution costs it says nothing."""
+        if not math.isfinite(bound):
+            return self.shared.best
+        return self.shared.offer(Found(bound=min(bound, self.known, self.shared.best.value)))
 
     def relaxation(self, form: Form) -> Relaxation | Outcome | None:
         """The relaxation, or the outcome if nothing satisfies it; None if HiGHS failed."""

@@ -30,15 +30,9 @@ def pack(
 
     Returns None if there is no way to hand them out (or none was found in time).
     """
-    gangs = [j for j in members if members[j]]
-    if not gangs:
-        return [{} for _ in range(group.size)]
-    packed = first_fit(problem, group, {j: members[j] for j in gangs}, most, open_nodes)
-    return (
-        packed
-        if packed is not None
-        else _search(problem, group, {j: members[j] for j in gangs}, most, open_nodes, budget)
-    )
+    here = {j: count for j, count in members.items() if count}
+    packed = first_fit(problem, group, here, most, open_nodes)
+    return _search(problem, group, here, most, open_nodes, budget) if packed is None else packed
 
 
 def first_fit(

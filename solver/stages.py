@@ -31,8 +31,6 @@ PLAIN_SHARE = 0.3
 """Most of the remaining time for branch and bound on all of a model before the stages."""
 RACED = 1_500
 """Columns from which on branch and bound on all of a model goes beside the stages, where there are two threads."""
-RACED_S = 3.0
-"""Seconds that have to be left for that: the root of a large model takes as long."""
 FEWER_SHARE = 0.4
 """Most of the remaining time for the question whether less will do within a budget."""
 TURNED_SHARE = 0.95
@@ -65,7 +63,7 @@ def staged(form: Form, highs: Highs, relaxation: Relaxation) -> Found:
         best = highs.met(_fewer(form, highs, row, best))
     if highs.settled(best) or highs.left <= 0:
         return best
-    if highs.elsewhere is None and raced(len(form.cost), highs.budget, highs.left):
+    if highs.elsewhere is None and raced(len(form.cost), highs.budget):
         return _raced(form, highs, relaxation, best)
     if relaxation.value >= TIGHT * min(best.value, highs.known):
         plain = highs.run(form, PLAIN_SHARE, start=best.values)
@@ -75,9 +73,9 @@ def staged(form: Form, highs: Highs, relaxation: Relaxation) -> Found:
     return _narrowed(form, highs, relaxation, best)
 
 
-def raced(columns: int, budget: Budget, seconds: float) -> bool:
-    """Whether a model of so many columns is worth two threads of HiGHS for so long."""
-    return columns > RACED and budget.parallel and seconds >= RACED_S
+def raced(columns: int, budget: Budget) -> bool:
+    """Whether a model of so many columns is worth two threads of HiGHS."""
+    return columns > RACED and budget.parallel
 
 
 def _raced(form: Form, highs: Highs, relaxation: Relaxation, best: Found) -> Found:
@@ -91,11 +89,12 @@ def _raced(form: Form, highs: Highs, relaxation: Relaxation, best: Found) -> Fou
         nonlocal found
         found = _narrowed(form, replace(highs, done=idle), relaxation, found)
 
-    both(stages, lambda done: replace(highs, done=done).exchange(form, best.values), highs.budget)
-    both_found = highs.met(found)
-    if both_found.values is None and both_found.bound == math.inf:
+    start = found.values
+    both(stages, lambda done: replace(highs, done=done).exchange(form, start), highs.budget)
+    best = highs.met(found)
+    if best.values is None and best.bound == math.inf:
         return Found(infeasible=True)
-    return replace(both_found, within=found.within)
+    return replace(best, within=found.within)
 
 
 def _narrowed(form: Form, highs: Highs, relaxation: Relaxation, best: Found) -> Found:
@@ -202,7 +201,8 @@ def _kernels(form: Form, highs: Highs, relaxation: Relaxation, best: Found) -> F
     reduced = Reduced(form, relaxation.columns, relaxation.reduced)
     prices = np.sort(reduced.prices[priced & (reduced.prices > TOLERANCE)])
     for share in KERNELS:
-        if not len(prices) or best.closed or highs.left <= 0:
+        best = highs.met(best)
+        if not len(prices) or highs.settled(best) or highs.left <= 0:
             break
         beyond = min(float(prices[int(share * (len(prices) - 1))]), best.value - floor)
         # The best so far stays inside: a start that isn't feasible is none.

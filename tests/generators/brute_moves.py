@@ -45,7 +45,7 @@ class MovingRound(Round):
             for name, count in spread.items():
                 for r, amount in amounts(gang.request).items():
                     if after[name].get(r) is not None:
-                        after[name][r] -= count * amount  # type: ignore[operator]
+                        after[name][r] -= count * amount  # type: ignore[operator]  # not None, as just asked
             for rest in self.plans(gangs[1:], after):
                 yield {gang.name: spread, **rest}
 
@@ -197,7 +197,7 @@ class MovingRound(Round):
         wishes = {name: self.named(name) for name in plan}
         pending = self.pending
         try:
-            self.pending = wishes  # type: ignore[assignment]
+            self.pending = wishes  # type: ignore[assignment]  # running gangs, too
             return self.tiers(plan, victims | moved)
         finally:
             self.pending = pending

@@ -74,7 +74,7 @@ class Reserving(Round):
             for name, count in {} if self.ended(gang) else spread.items():
                 for r, amount in amounts(self.pending[gang].request).items():
                     if free[name].get(r) is not None:
-                        free[name][r] -= count * amount  # type: ignore[operator]
+                        free[name][r] -= count * amount  # type: ignore[operator]  # not None, as just asked
         return free
 
     def within_limits(self, admitted: tuple[str, ...], victims: frozenset[str]) -> bool:

@@ -95,7 +95,7 @@ class TestExact:
         monkeypatch.setattr(mip, "TINY", 0)
         monkeypatch.setattr(mip, "STAGED", 0)
         monkeypatch.setattr(stages, "RACED", 0)
-        monkeypatch.setattr(stages, "RACED_S", 0.0)
+        monkeypatch.setattr(contest, "RACED_S", 0.0)
         asked: list[int] = []
         exchange = Highs.exchange
 

@@ -165,7 +165,6 @@ class TestStages:
     def _race(self, race: bool, monkeypatch: pytest.MonkeyPatch) -> None:
         """With `race` branch and bound goes beside the stages, and answers alone what is asked within a budget."""
         monkeypatch.setattr(stages, "RACED", 0 if race else 10**9)
-        monkeypatch.setattr(stages, "RACED_S", 0.0)
 
     @pytest.mark.parametrize("known", [False, True])
     def test_the_least_and_what_holds_up_to_it(self, race: bool, known: bool) -> None:
@@ -222,7 +221,6 @@ class TestStages:
     @pytest.mark.parametrize("slack", [0, 20])
     def test_what_is_within_a_budget(self, race: bool, slack: int) -> None:
         """The fewest victims at about the least loss: the objective has a row on the same columns, hard to keep."""
-        found_fewer = 0
         for seed in ROUNDS:
             model = racks(seed)
             least = min(solutions(linear_form(model)))[0]
@@ -235,16 +233,13 @@ class TestStages:
             highs = highs_for(form)
             relaxation = highs.relaxation(form)
             assert isinstance(relaxation, Relaxation)
-            highs = replace(highs, known=max(every)[0])
-            found = staged(form, highs, relaxation)
-            assert highs.settled(found), seed
-            assert min(found.value, highs.known) == min(every)[0], seed
+            found = staged(form, replace(highs, known=max(every)[0] + 1), relaxation)
+            assert found.values is not None
+            assert (found.value, found.closed) == (min(every)[0], True), seed
             assert found.bound <= min(every)[0] + 1e-6, seed
-            found_fewer += found.value < highs.known
-        assert found_fewer >= (10 if slack else 0)
 
 
-def test_in_budget(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_in_budget() -> None:
     """Whether anything costs no more than a budget, with a solution if so: every budget about the least."""
     yes = no = 0
     for seed in ROUNDS:
