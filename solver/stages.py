@@ -15,6 +15,7 @@ from gangfit.solver.engine import Budget, both
 from gangfit.solver.highs import Found, Highs, Relaxation, Shared
 from gangfit.solver.linear_form import TOLERANCE, FloatArray, Form
 from gangfit.solver.probing import Probing
+from gangfit.solver.victim_search import VictimSearch
 
 STAGED = 200
 """Columns from which on a model is worth a small model of its own."""
@@ -27,6 +28,8 @@ KERNEL_SHARE = 0.25
 KERNEL_GAP = 1e-3
 START_SHARE = 0.1
 """Most of the remaining time for making a hint whole."""
+SEARCH_SHARE = 0.05, 0.15
+"""Most of the remaining time for local search before branch and bound, and before or beside the stages."""
 PLAIN_SHARE = 0.3
 """Most of the remaining time for branch and bound on all of a model before the stages."""
 RACED = 1_500
@@ -51,12 +54,13 @@ def staged(form: Form, highs: Highs, relaxation: Relaxation) -> Found:
 
     A large form is split between two threads, where there are two.
     """
-    best = highs.met(Found())
-    if form.hint is not None:
-        priced = form.cost > 0
+    search = VictimSearch.of(form, highs.budget)
+    best = highs.met(Found() if search is None else search.run(highs, SEARCH_SHARE[0]))
+    priced = form.cost > 0
+    if form.hint is not None and best.value > highs.known:
         whole = highs.run(form.without(priced & (form.hint <= form.lower)), START_SHARE, KERNEL_GAP)
         best = best.better(Found(values=whole.values, value=whole.value))
-        form = form.without(priced & (form.cost > min(best.value, highs.known)))
+    form = form.without(priced & (form.cost > min(best.value, highs.known)))
     best.bound = relaxation.value
     best = highs.met(best)
     for row in form.budgets()[-1:]:
@@ -64,13 +68,13 @@ def staged(form: Form, highs: Highs, relaxation: Relaxation) -> Found:
     if highs.settled(best) or highs.left <= 0:
         return best
     if highs.elsewhere is None and raced(len(form.cost), highs.budget):
-        return _raced(form, highs, relaxation, best)
+        return _raced(form, highs, relaxation, best, search)
     if relaxation.value >= TIGHT * min(best.value, highs.known):
         plain = highs.run(form, PLAIN_SHARE, start=best.values)
         if plain.infeasible:
             return plain
         best = highs.met(best.better(plain))
-    return _narrowed(form, highs, relaxation, best)
+    return _narrowed(form, highs, relaxation, best, search)
 
 
 def raced(columns: int, budget: Budget) -> bool:
@@ -78,7 +82,7 @@ def raced(columns: int, budget: Budget) -> bool:
     return columns > RACED and budget.parallel
 
 
-def _raced(form: Form, highs: Highs, relaxation: Relaxation, best: Found) -> Found:
+def _raced(form: Form, highs: Highs, relaxation: Relaxation, best: Found, search: VictimSearch | None) -> Found:
     """Stages beside branch and bound on all of the form. Each hears what the other finds; the first to close ends both.
 
     Neither is the quicker in general: branch and bound has the better bound, the stages the better solutions.
@@ -87,7 +91,7 @@ def _raced(form: Form, highs: Highs, relaxation: Relaxation, best: Found) -> Fou
 
     def stages(idle: threading.Event) -> None:
         nonlocal found
-        found = _narrowed(form, replace(highs, done=idle), relaxation, found)
+        found = _narrowed(form, replace(highs, done=idle), relaxation, found, search)
 
     start = found.values
     both(stages, lambda done: replace(highs, done=done).exchange(form, start), highs.budget)
@@ -97,14 +101,16 @@ def _raced(form: Form, highs: Highs, relaxation: Relaxation, best: Found) -> Fou
     return replace(best, within=found.within)
 
 
-def _narrowed(form: Form, highs: Highs, relaxation: Relaxation, best: Found) -> Found:
-    """Where gangs choose domains, probing finds the small models, else reduced costs do."""
+def _narrowed(form: Form, highs: Highs, relaxation: Relaxation, best: Found, search: VictimSearch | None) -> Found:
+    """Where gangs choose domains, probing finds the small models, else reduced costs do. Local search goes on first."""
+    if search is not None and not highs.settled(best):
+        best = highs.met(best.better(search.run(highs, SEARCH_SHARE[1])))
     if highs.settled(best) or highs.left <= 0:
         return best
     value = min(best.value, highs.known)
     probing = Probing(form, highs, value, relaxation.basis) if math.isfinite(value) else None
     if probing is not None and probing.alive and probing.choices:
-        return _probed(highs, best, probing)
+        return _probed(highs, best, probing, dive=search is None)
     return _kernels(form, highs, relaxation, best)
 
 
@@ -147,12 +153,12 @@ def _in_budget(form: Form, highs: Highs, budget: float) -> Found:
     return Found(infeasible=settled)
 
 
-def _probed(highs: Highs, best: Found, probing: Probing) -> Found:
-    """Probing, the cheapest options alone, probing again, what is left. The bounds found go with the answer."""
+def _probed(highs: Highs, best: Found, probing: Probing, dive: bool) -> Found:
+    """Probing, the cheapest options alone (`dive`), probing again, what is left. Bounds found go with the answer."""
     for stage in range(2):
         probing.run(PROBING_SHARE[stage] * highs.left)
         best = highs.met(best.better(Found(bound=probing.bound)))
-        if not stage and probing.alive and not highs.settled(best):
+        if dive and not stage and probing.alive and not highs.settled(best):
             best = highs.met(best.better(_dived(highs, probing)))
         if probing.alive:
             probing.shrink(best.value)

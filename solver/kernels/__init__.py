@@ -14,7 +14,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-NAMES = ("place", "min_plus", "outside", "balanced", "spine_fill", "ruin_recreate")
+NAMES = ("place", "min_plus", "outside", "balanced", "spine_fill", "ruin_recreate", "give_way")
 """Modules of this package; the entry point of each has the module's name."""
 
 

@@ -1,0 +1,405 @@
+"""Ruin and recreate on who gives way: gangs choose domains anew, victims leave for them as cheaply as need be.
+
+Schrimpf et al., "Record Breaking Optimization Results Using the Ruin and Recreate Principle" (2000). A gang's option
+costs what the victims cost that leave for it beside those who leave already: greedily by cost per slot, in single
+victims or in all who hold one more slot together, and whoever turns out needless stays. Every solution on the way keeps
+all rows. Arrays and their columns are described in `gangfit/solver/victim_search.py`.
+"""
+
+from numba import njit
+
+# Lists: row of `start`; list a of kind k is index[start[k, a] : start[k, a + 1]], with coefficients in `value`.
+NEEDS, HELPS, LIMITS, GAINS, FREES, MEMBERS, SLOTS, ASKS, OPTIONS = 0, 1, 2, 3, 4, 5, 6, 7, 8
+# Columns of `victim`, `limit`, `slot`, `row`, `option`, `unit`.
+COST, GONE, TABU, BEST, KEPT = 0, 1, 2, 3, 4
+ROOM, NEED, OF, KEPT_ROOM = 0, 1, 2, 3
+MOST, LEVEL, KEPT_LEVEL = 0, 1, 2
+HAVE, KEPT_HAVE = 0, 1
+CEILING, COUNT, KEPT_COUNT = 0, 1, 2
+CHOICE, AT, BEST_AT, KEPT_AT = 0, 1, 2, 3
+# Rows of `scratch`, entries of `control`.
+LOG, LEAST_LOG, PICKS, TAKEN, ORDER, LACK = 0, 1, 2, 3, 4, 5
+RANDOM, NOW, RECORD = 0, 1, 2
+BIG = 1 << 60
+# Options of a choice that are looked at: those that lack least, those that were cheapest on their own, any.
+NEAR, CHEAP, ANY = 12, 12, 8
+# Most gangs taken off at once, most victims that stay for the time being, per mille by which costs are blurred.
+RUINED, STAYING, BLUR = 4, 2, 300
+# Per 100,000 above the record that a solution may be.
+ABOVE = 2000
+
+
+@njit(cache=True, nogil=True, error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True)
+def _random(control, below):
+    """Park and Miller's generator: a number 0 … below − 1."""
+    x = control[RANDOM] * 48271 % 2147483647
+    control[RANDOM] = x
+    return (x >> 4) % below
+
+
+@njit(cache=True, nogil=True, error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True)
+def _move(v, sign, start, index, value, victim, limit, slot, row):
+    """A victim leaves (sign 1) or stays after all (−1): room, slots and what rows have."""
+    victim[v, GONE] = 1 if sign > 0 else 0
+    for x in range(start[NEEDS, v], start[NEEDS, v + 1]):
+        p = index[x]
+        limit[p, ROOM] += sign * value[x]
+        i = limit[p, OF]
+        new = slot[i, MOST]
+        for z in range(start[LIMITS, i], start[LIMITS, i + 1]):
+            q = index[z]
+            new = min(new, limit[q, ROOM] // limit[q, NEED])
+        more = new - slot[i, LEVEL]
+        if more != 0:
+            slot[i, LEVEL] = new
+            for z in range(start[GAINS, i], start[GAINS, i + 1]):
+                row[index[z], HAVE] += more * value[z]
+    for x in range(start[HELPS, v], start[HELPS, v + 1]):
+        row[index[x], HAVE] += sign * value[x]
+
+
+@njit(cache=True, nogil=True, error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True)
+def _sit(y, sign, start, index, value, row, option):
+    """A gang takes an option (sign 1) or leaves it (−1)."""
+    option[y, COUNT] += sign
+    for x in range(start[ASKS, y], start[ASKS, y + 1]):
+        row[index[x], HAVE] -= sign * value[x]
+
+
+@njit(cache=True, nogil=True, error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True)
+def _room_with(p, count, start, index, value, limit, scratch):
+    """Room of a limit once the picks have left, too."""
+    room = limit[p, ROOM]
+    for c in range(count):
+        v = scratch[PICKS, c]
+        for x in range(start[NEEDS, v], start[NEEDS, v + 1]):
+            if index[x] == p:
+                room += value[x]
+    return room
+
+
+@njit(cache=True, nogil=True, error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True)
+def _together(i, start, index, value, victim, limit, slot, scratch):
+    """Who leaves for one more of a slot, in PICKS: how many, and what they cost; BIG: it can't be had."""
+    count, total = 0, 0
+    for z in range(start[LIMITS, i], start[LIMITS, i + 1]):
+        p = index[z]
+        lack = limit[p, NEED] * (slot[i, LEVEL] + 1) - _room_with(p, count, start, index, value, limit, scratch)
+        while lack > 0:
+            best, least, got = -1, 1e300, 0
+            for x in range(start[MEMBERS, p], start[MEMBERS, p + 1]):
+                v = index[x]
+                if victim[v, GONE] or victim[v, TABU]:
+                    continue
+                rate = victim[v, COST] / min(value[x], lack)
+                if rate < least:
+                    taken = False
+                    for c in range(count):
+                        taken = taken or scratch[PICKS, c] == v
+                    if not taken:
+                        best, least, got = v, rate, value[x]
+            if best < 0:
+                return 0, BIG
+            scratch[PICKS, count] = best
+            count += 1
+            total += victim[best, COST]
+            lack -= got
+    return count, total
+
+
+@njit(cache=True, nogil=True, error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True)
+def _repair(r, most, blur, logged, start, index, value, victim, limit, slot, row, scratch, control):
+    """Victims leave until a row has what it asks: entries in LOG, and their cost; BIG: can't, or not up to `most`."""
+    total = 0
+    while row[r, HAVE] < 0:
+        lack = -row[r, HAVE]
+        least, count = 1e300, 0
+        for x in range(start[FREES, r], start[FREES, r + 1]):
+            v = index[x]
+            if victim[v, GONE] or victim[v, TABU]:
+                continue
+            rate = victim[v, COST] / min(value[x], lack)
+            if blur:
+                rate *= 1000 + _random(control, blur)
+            else:
+                rate *= 1000
+            if rate < least:
+                least, count = rate, 1
+                scratch[TAKEN, 0] = v
+        for x in range(start[SLOTS, r], start[SLOTS, r + 1]):
+            i = index[x]
+            if slot[i, LEVEL] >= slot[i, MOST]:
+                continue
+            picks, cost = _together(i, start, index, value, victim, limit, slot, scratch)
+            if picks == 0 or 1000 * (cost / lack) >= least:
+                continue
+            new = slot[i, MOST]
+            for z in range(start[LIMITS, i], start[LIMITS, i + 1]):
+                p = index[z]
+                new = min(new, _room_with(p, picks, start, index, value, limit, scratch) // limit[p, NEED])
+            rate = cost / min(value[x] * (new - slot[i, LEVEL]), lack)
+            if blur:
+                rate *= 1000 + _random(control, blur)
+            else:
+                rate *= 1000
+            if rate < least:
+                least, count = rate, picks
+                for k in range(picks):
+                    scratch[TAKEN, k] = scratch[PICKS, k]
+        if count == 0:
+            return logged, BIG
+        for k in range(count):
+            v = scratch[TAKEN, k]
+            total += victim[v, COST]
+            _move(v, 1, start, index, value, victim, limit, slot, row)
+            scratch[LOG, logged] = v
+            logged += 1
+        if total > most:
+            return logged, BIG
+    return logged, total
+
+
+@njit(cache=True, nogil=True, error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True)
+def _spared(y, logged, start, index, value, victim, limit, slot, row, scratch):
+    """Of those who left for an option the needless ones stay, the dearest first: entries in LOG, cost saved."""
+    saved = 0
+    while True:
+        dear, where = -1, -1
+        for k in range(logged):
+            v = scratch[LOG, k]
+            if victim[v, COST] <= dear:
+                continue
+            _move(v, -1, start, index, value, victim, limit, slot, row)
+            enough = True
+            for z in range(start[ASKS, y], start[ASKS, y + 1]):
+                enough = enough and row[index[z], HAVE] >= 0
+            _move(v, 1, start, index, value, victim, limit, slot, row)
+            if enough:
+                dear, where = victim[v, COST], k
+        if where < 0:
+            return logged, saved
+        _move(scratch[LOG, where], -1, start, index, value, victim, limit, slot, row)
+        saved += dear
+        logged -= 1
+        scratch[LOG, where] = scratch[LOG, logged]
+
+
+@njit(cache=True, nogil=True, error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True)
+def _near(low, high, start, index, value, row, option, scratch):
+    """The options that lack the fewest slots as things are, in ORDER, fewest first."""
+    count = 0
+    for x in range(low, high):
+        y = index[x]
+        if option[y, COUNT] >= option[y, CEILING]:
+            continue
+        lack = 0
+        for z in range(start[ASKS, y], start[ASKS, y + 1]):
+            lack += max(0, value[z] - max(0, row[index[z], HAVE]))
+        k = min(count, NEAR - 1)
+        if count == NEAR and scratch[LACK, k] <= lack:
+            continue
+        count = min(count + 1, NEAR)
+        while k > 0 and scratch[LACK, k - 1] > lack:
+            scratch[LACK, k] = scratch[LACK, k - 1]
+            scratch[ORDER, k] = scratch[ORDER, k - 1]
+            k -= 1
+        scratch[LACK, k] = lack
+        scratch[ORDER, k] = x
+    for k in range(count, NEAR):
+        scratch[ORDER, k] = low
+
+
+@njit(cache=True, nogil=True, error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True)
+def _insert(g, every, blur, start, index, value, victim, limit, slot, row, option, unit, scratch, control):
+    """A gang takes its cheapest option; false if it has none. `every`: all are tried, and ranked for later."""
+    low, high = start[OPTIONS, unit[g, CHOICE]], start[OPTIONS, unit[g, CHOICE] + 1]
+    tries = high - low
+    sampled = not every and tries > NEAR + CHEAP + ANY
+    if sampled:
+        tries = NEAR + CHEAP + ANY
+        _near(low, high, start, index, value, row, option, scratch)
+    best, least, kept = -1, BIG, 0
+    for t in range(tries):
+        x = low + t
+        if sampled and t < NEAR:
+            x = scratch[ORDER, t]
+        elif sampled:
+            x = low + (t - NEAR if t < NEAR + CHEAP else _random(control, high - low))
+        y = index[x]
+        if option[y, COUNT] >= option[y, CEILING]:
+            continue
+        _sit(y, 1, start, index, value, row, option)
+        logged, total = 0, 0
+        for z in range(start[ASKS, y], start[ASKS, y + 1]):
+            if total < BIG:
+                most = BIG if least == BIG else least + least // 2 - total
+                logged, cost = _repair(
+                    index[z], most, blur, logged, start, index, value, victim, limit, slot, row, scratch, control
+                )
+                total = min(BIG, total + cost)
+        if total < BIG:
+            logged, saved = _spared(y, logged, start, index, value, victim, limit, slot, row, scratch)
+            total -= saved
+        if every:
+            value[x] = total
+        if total < least:
+            best, least, kept = y, total, logged
+            for k in range(logged):
+                scratch[LEAST_LOG, k] = scratch[LOG, k]
+        for k in range(logged):
+            _move(scratch[LOG, k], -1, start, index, value, victim, limit, slot, row)
+        _sit(y, -1, start, index, value, row, option)
+        if least == 0 and not every:
+            break
+    if best < 0:
+        return False
+    _sit(best, 1, start, index, value, row, option)
+    unit[g, AT] = best
+    for k in range(kept):
+        _move(scratch[LEAST_LOG, k], 1, start, index, value, victim, limit, slot, row)
+    return True
+
+
+@njit(cache=True, nogil=True, error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True)
+def _fill(blur, start, index, value, victim, limit, slot, row, scratch, control):
+    """Victims leave until every row has what it asks; false if that can't be."""
+    for r in range(len(row)):
+        _, cost = _repair(r, BIG, blur, 0, start, index, value, victim, limit, slot, row, scratch, control)
+        if cost == BIG:
+            return False
+    return True
+
+
+@njit(cache=True, nogil=True, error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True)
+def _trim(blur, start, index, value, victim, limit, slot, row, scratch, control):
+    """Whoever is needless stays, the dearest first; the cost of the others."""
+    gone = 0
+    for v in range(len(victim)):
+        if victim[v, GONE]:
+            scratch[ORDER, gone] = v
+            scratch[LOG, gone] = -victim[v, COST] * (1000 + (_random(control, blur) if blur else 0))
+            gone += 1
+    total = 0
+    for k in scratch[LOG, :gone].argsort(kind="mergesort"):
+        v = scratch[ORDER, k]
+        _move(v, -1, start, index, value, victim, limit, slot, row)
+        enough = True
+        for x in range(start[HELPS, v], start[HELPS, v + 1]):
+            enough = enough and row[index[x], HAVE] >= 0
+        for x in range(start[NEEDS, v], start[NEEDS, v + 1]):
+            if not enough:
+                break
+            i = limit[index[x], OF]
+            for z in range(start[GAINS, i], start[GAINS, i + 1]):
+                enough = enough and row[index[z], HAVE] >= 0
+        if not enough:
+            _move(v, 1, start, index, value, victim, limit, slot, row)
+            total += victim[v, COST]
+    return total
+
+
+@njit(cache=True, nogil=True, error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True)
+def _keep(victim, limit, slot, row, option, unit):
+    """This is where the next iteration begins."""
+    victim[:, KEPT] = victim[:, GONE]
+    limit[:, KEPT_ROOM] = limit[:, ROOM]
+    slot[:, KEPT_LEVEL] = slot[:, LEVEL]
+    row[:, KEPT_HAVE] = row[:, HAVE]
+    option[:, KEPT_COUNT] = option[:, COUNT]
+    unit[:, KEPT_AT] = unit[:, AT]
+
+
+@njit(cache=True, nogil=True, error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True)
+def _back(victim, limit, slot, row, option, unit):
+    """As it was before the iteration."""
+    victim[:, GONE] = victim[:, KEPT]
+    limit[:, ROOM] = limit[:, KEPT_ROOM]
+    slot[:, LEVEL] = slot[:, KEPT_LEVEL]
+    row[:, HAVE] = row[:, KEPT_HAVE]
+    option[:, COUNT] = option[:, KEPT_COUNT]
+    unit[:, AT] = unit[:, KEPT_AT]
+
+
+@njit(cache=True, nogil=True, error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True)
+def _record(victim, unit):
+    """This is the best so far."""
+    victim[:, BEST] = victim[:, GONE]
+    unit[:, BEST_AT] = unit[:, AT]
+
+
+@njit(cache=True, nogil=True, error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True)
+def _first(start, index, value, victim, limit, slot, row, option, unit, scratch, control):
+    """A first solution, gangs in the order given: its cost, BIG if there is none. Options are ranked by their costs."""
+    for g in range(len(unit)):
+        if not _insert(g, True, 0, start, index, value, victim, limit, slot, row, option, unit, scratch, control):
+            return BIG
+    for choice in range(start.shape[1] - 1):
+        low, high = start[OPTIONS, choice], start[OPTIONS, choice + 1]
+        order = value[low:high].argsort(kind="mergesort")
+        index[low:high] = index[low:high][order]
+    if not _fill(0, start, index, value, victim, limit, slot, row, scratch, control):
+        return BIG
+    return _trim(0, start, index, value, victim, limit, slot, row, scratch, control)
+
+
+@njit(cache=True, nogil=True, error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True)
+def _ruin(start, index, value, victim, limit, slot, row, option, unit, scratch, control):
+    """Some gangs lose their options, some victims stay and can't leave for now, nor do those who are needless then."""
+    for _ in range(1 + _random(control, RUINED) if len(unit) else 0):
+        g = _random(control, len(unit))
+        if unit[g, AT] >= 0:
+            _sit(unit[g, AT], -1, start, index, value, row, option)
+            unit[g, AT] = -1
+    gone = 0
+    for v in range(len(victim)):
+        if victim[v, GONE]:
+            scratch[ORDER, gone] = v
+            gone += 1
+    for _ in range(_random(control, STAYING + 1) if gone else 0):
+        v = scratch[ORDER, _random(control, gone)]
+        if victim[v, GONE]:
+            victim[v, TABU] = 1
+            _move(v, -1, start, index, value, victim, limit, slot, row)
+    _trim(BLUR, start, index, value, victim, limit, slot, row, scratch, control)
+
+
+@njit(cache=True, nogil=True, error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True)
+def _recreate(start, index, value, victim, limit, slot, row, option, unit, scratch, control):
+    """Every gang has an option and every row what it asks: the cost; BIG if that failed."""
+    blur = BLUR * _random(control, 2)
+    if _random(control, 2) and not _fill(blur, start, index, value, victim, limit, slot, row, scratch, control):
+        return BIG
+    shift = _random(control, len(unit)) if len(unit) and _random(control, 2) else 0
+    for k in range(len(unit)):
+        g = (k + shift) % len(unit)
+        if unit[g, AT] < 0 and not _insert(
+            g, False, blur, start, index, value, victim, limit, slot, row, option, unit, scratch, control
+        ):
+            return BIG
+    if not _fill(blur, start, index, value, victim, limit, slot, row, scratch, control):
+        return BIG
+    return _trim(0, start, index, value, victim, limit, slot, row, scratch, control)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def give_way(iterations, start, index, value, victim, limit, slot, row, option, unit, scratch, control):
+    """So many iterations after a first solution, which the first call makes. `control`: as it is now, the record."""
+    if control[NOW] < 0:
+        control[NOW] = _first(start, index, value, victim, limit, slot, row, option, unit, scratch, control)
+        control[RECORD] = control[NOW]
+        if control[NOW] == BIG:
+            return
+        _record(victim, unit)
+    for _ in range(iterations):
+        _keep(victim, limit, slot, row, option, unit)
+        _ruin(start, index, value, victim, limit, slot, row, option, unit, scratch, control)
+        new = _recreate(start, index, value, victim, limit, slot, row, option, unit, scratch, control)
+        victim[:, TABU] = 0
+        if new < control[RECORD]:
+            control[RECORD] = new
+            _record(victim, unit)
+        above = control[RECORD] // 100000 * _random(control, ABOVE)
+        if new <= control[NOW] or new <= control[RECORD] + above:
+            control[NOW] = new
+        else:
+            _back(victim, limit, slot, row, option, unit)
