@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+from ortools.sat.python import cp_model
+
 from gangfit.models import Snapshot
 from gangfit.solver.assignment import tier_values
 from gangfit.solver.configurations import ConfigurationBound
+from gangfit.solver.covering import Covering
 from gangfit.solver.cuts import exact_sum
 from gangfit.solver.engine import Budget
 from gangfit.solver.gap_model import Reduced
 from gangfit.solver.greedy import STRATEGIES
 from gangfit.solver.greedy.strategies import PLACES, place_one
 from gangfit.solver.leaves import leaves
+from gangfit.solver.linear_form import IMPLIED, Form, linear_form
 from gangfit.solver.local_search import LocalSearch
 from gangfit.solver.pattern_bound import PatternBound
 from gangfit.solver.problem import Problem, encode
 from gangfit.solver.space import Space
+from gangfit.solver.victim_search import VictimSearch
 
 
 def made_up() -> Problem:
@@ -31,6 +36,21 @@ def made_up() -> Problem:
         "pending": pending,
     }
     return encode(Snapshot.model_validate(snapshot))
+
+
+def made_up_question() -> Form:
+    """A gang on one of two racks: one needs both its victims to leave, the other its only, dearer one."""
+    model = cp_model.CpModel()
+    a, b, c = (model.new_bool_var("") for _ in range(3))
+    slot = model.new_int_var(0, 1, IMPLIED)
+    left, right = model.new_bool_var(""), model.new_bool_var("")
+    model.add(left + right == 1)
+    for victim in (a, b):
+        model.add(slot <= victim)
+    model.add(slot >= left)
+    model.add(c >= right)
+    model.minimize(2 * a + 3 * b + 6 * c)
+    return linear_form(model)
 
 
 def rehearse() -> None:
@@ -61,3 +81,11 @@ def rehearse() -> None:
     search.search(1, -1, 64, budget)
     if search.values > tier_values(problem, plan):
         raise RuntimeError("local search made a plan worse")
+    covering = Covering.of_form(made_up_question())
+    if covering is None:
+        raise RuntimeError("a covering question wasn't read as one")
+    victims = VictimSearch(covering, 0)
+    for _ in range(2):
+        victims.search(16)
+    if victims.best.value != 5:
+        raise RuntimeError("local search missed the cheapest victims")

@@ -54,7 +54,7 @@ def staged(form: Form, highs: Highs, relaxation: Relaxation) -> Found:
 
     A large form is split between two threads, where there are two.
     """
-    search = VictimSearch.of(form, highs.budget)
+    search = VictimSearch.of(form, highs)
     best = highs.met(Found() if search is None else search.run(highs, SEARCH_SHARE[0]))
     priced = form.cost > 0
     if form.hint is not None and best.value > highs.known:

@@ -3,65 +3,22 @@
 from __future__ import annotations
 
 import math
-import random
 import threading
-import time
 from dataclasses import replace
 
 import numpy as np
 import pytest
 from ortools.sat.python import cp_model
+from small_forms import highs_for, racks, solutions
 
 from gangfit.models import Policy
 from gangfit.solver import stages
 from gangfit.solver.engine import Budget
-from gangfit.solver.highs import Found, Highs, Relaxation
-from gangfit.solver.linear_form import Form, linear_form
+from gangfit.solver.highs import Found, Relaxation
+from gangfit.solver.linear_form import linear_form
 from gangfit.solver.mip import run_mip
 from gangfit.solver.probing import Probing, choices, lifted
 from gangfit.solver.stages import _in_budget, staged
-
-
-def racks(seed: int) -> cp_model.CpModel:
-    """Victims on racks, some on several; kinds of gangs that choose racks. Small enough to try everything."""
-    rng = random.Random(seed)
-    model = cp_model.CpModel()
-    count = rng.randint(2, 4)
-    victims = [model.new_bool_var("") for _ in range(rng.randint(3, 6))]
-    frees: list[cp_model.LinearExprT] = [rng.randint(0, 2) for _ in range(count)]
-    for v in victims:
-        for rack in rng.sample(range(count), rng.randint(1, count)):
-            frees[rack] = frees[rack] + rng.randint(1, 3) * v
-    demand: list[cp_model.LinearExprT] = [0] * count
-    for _ in range(rng.randint(1, 2)):
-        gangs, size = rng.randint(1, 2), rng.randint(1, 4)
-        options = rng.sample(range(count), rng.randint(2, count))
-        chosen = [model.new_int_var(0, gangs, "") for _ in options]
-        model.add(cp_model.LinearExpr.sum(chosen) == gangs)
-        for rack, y in zip(options, chosen, strict=True):
-            demand[rack] = demand[rack] + size * y
-    for free, needs in zip(frees, demand, strict=True):
-        model.add(free - needs >= 0)
-    model.minimize(cp_model.LinearExpr.weighted_sum(victims, [rng.randint(1, 40) for _ in victims]))
-    return model
-
-
-def solutions(form: Form) -> list[tuple[float, tuple[int, ...]]]:
-    """Cost and values of everything that satisfies a form."""
-    boxes = [np.arange(low, high + 1) for low, high in zip(form.lower, form.upper, strict=True)]
-    points = np.stack([axis.ravel() for axis in np.meshgrid(*boxes, indexing="ij")], axis=1).astype(np.int64)
-    rows = form.rows
-    matrix = np.zeros((len(rows.upper), len(boxes)))
-    for row in range(len(rows.upper)):
-        part = slice(rows.start[row], rows.start[row + 1])
-        matrix[row, rows.index[part]] = rows.value[part]
-    points = points[(points @ matrix.T <= np.array(rows.upper)).all(axis=1)]
-    return [(float(form.cost @ point), tuple(point.tolist())) for point in points]
-
-
-def highs_for(form: Form) -> Highs:
-    return Highs(Budget(Policy(workers=2)), 60.0, time.monotonic() + 60.0, threading.Event(), None, form.cost)
-
 
 ROUNDS = [seed for seed in range(60) if 2 <= len(solutions(linear_form(racks(seed)))) <= 3000]
 
