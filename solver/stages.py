@@ -33,7 +33,8 @@ SEARCH_SHARE = 0.05, 0.15
 PLAIN_SHARE = 0.3
 """Most of the remaining time for branch and bound on all of a model before the stages."""
 RACED = 1_500
-"""Columns from which on branch and bound on all of a model goes beside the stages, where there are two threads."""
+"""Columns from which on local search comes first, and where there are two threads, branch and bound on all of a model
+goes beside the stages."""
 FEWER_SHARE = 0.4
 """Most of the remaining time for the question whether less will do within a budget."""
 TURNED_SHARE = 0.95
@@ -54,7 +55,7 @@ def staged(form: Form, highs: Highs, relaxation: Relaxation) -> Found:
 
     A large form is split between two threads, where there are two.
     """
-    search = VictimSearch.of(form, highs)
+    search = VictimSearch.of(form, highs) if len(form.cost) > RACED else None
     best = highs.met(Found() if search is None else search.run(highs, SEARCH_SHARE[0]))
     priced = form.cost > 0
     if form.hint is not None and best.value > highs.known:
@@ -155,7 +156,7 @@ def _in_budget(form: Form, highs: Highs, budget: float) -> Found:
 
 def _probed(highs: Highs, best: Found, probing: Probing, dive: bool) -> Found:
     """Probing, the cheapest options alone (`dive`), probing again, what is left. Bounds found go with the answer."""
-    for stage in range(2):
+    for stage in range(2) if dive else (1,):
         probing.run(PROBING_SHARE[stage] * highs.left)
         best = highs.met(best.better(Found(bound=probing.bound)))
         if dive and not stage and probing.alive and not highs.settled(best):
