@@ -28,7 +28,7 @@ KERNEL_SHARE = 0.25
 KERNEL_GAP = 1e-3
 START_SHARE = 0.1
 """Most of the remaining time for making a hint whole."""
-SEARCH_SHARE = 0.05, 0.15
+SEARCH_SHARE = 0.05, 0.2
 """Most of the remaining time for local search before branch and bound, and before or beside the stages."""
 PLAIN_SHARE = 0.3
 """Most of the remaining time for branch and bound on all of a model before the stages."""

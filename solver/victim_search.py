@@ -47,8 +47,9 @@ class VictimSearch:
         self._limit: IntArray = np.zeros((len(covering.room), 4), dtype=np.int64)
         """(P, 4): room, what one of the slot takes of it, which slot; room before the iteration."""
         self._limit[:, :3] = np.stack([covering.room, covering.need, covering.of], axis=1)
-        self._slot: IntArray = np.zeros((len(covering.slots), 3), dtype=np.int64)
-        """(I, 3): most, how many there are; before the iteration."""
+        self._slot: IntArray = np.zeros((len(covering.slots), 6), dtype=np.int64)
+        """(I, 6): most, how many there are, before the iteration; who has left that holds one, before the iteration;
+        what one more costs while nobody has."""
         self._slot[:, 0] = covering.form.upper[covering.slots]
         self._slot[:, 1] = covering.most(covering.room)
         self._row: IntArray = np.zeros((len(covering.have), 2), dtype=np.int64)
@@ -65,7 +66,7 @@ class VictimSearch:
         self._unit[:, 0] = np.repeat(np.arange(len(counts)), counts)
         arrays = self._victim, self._limit, self._slot, self._row, self._option
         owners = max(len(counts), *(len(array) for array in arrays))
-        self._start, self._index, self._value = _lists(_entries(covering), owners)
+        self._start, self._index, self._value = _lists(_entries(covering, self._victim[:, 0]), owners)
         self._scratch: IntArray = np.zeros((SCRATCH[0], len(cost) + SCRATCH[1]), dtype=np.int64)
         self._control: IntArray = np.array([1 + seed % 1_000_003, -1, NONE], dtype=np.int64)
         """(3,): state of the generator, cost of the solution at hand (−1: none yet), the record."""
@@ -113,13 +114,15 @@ class VictimSearch:
         return Found() if values is None else Found(values=values, value=float(self.covering.form.cost @ values))
 
 
-def _entries(covering: Covering) -> list[Entries]:
-    """The kernel's lists, in its order.
+def _entries(covering: Covering, cost: IntArray) -> list[Entries]:
+    """The kernel's lists, in its order; victims of a demand by what they cost per slot.
 
     Victim → limits it makes room in, → demands; slot → its limits, → demands; demand → victims; limit → victims;
     demand → slots; option → demands; choice → options.
     """
     one = np.ones(len(covering.of), dtype=np.int64)
+    victim, _, given = covering.freed
+    cheap = np.argsort(cost[victim] / given, kind="stable")
     whose = np.repeat(np.arange(len(covering.choices)), [len(choice.options) for choice in covering.choices])
     options = np.array([y for choice in covering.choices for y in choice.options], dtype=np.int64)
     return [
@@ -127,7 +130,7 @@ def _entries(covering: Covering) -> list[Entries]:
         covering.freed,
         (covering.of, np.arange(len(covering.of)), one),
         covering.offered,
-        _turned(covering.freed),
+        _sorted(_turned(covering.freed), cheap),
         _turned(covering.made),
         _turned(covering.offered),
         covering.asked,
@@ -139,6 +142,12 @@ def _turned(entries: Entries) -> Entries:
     """Members as owners."""
     owner, member, weight = entries
     return member, owner, weight
+
+
+def _sorted(entries: Entries, order: IntArray) -> Entries:
+    """Entries in another order."""
+    owner, member, weight = entries
+    return owner[order], member[order], weight[order]
 
 
 def _lists(pieces: list[Entries], owners: int) -> tuple[IntArray, IntArray, IntArray]:

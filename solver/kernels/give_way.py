@@ -13,7 +13,7 @@ NEEDS, HELPS, LIMITS, GAINS, FREES, MEMBERS, SLOTS, ASKS, OPTIONS = 0, 1, 2, 3, 
 # Columns of `victim`, `limit`, `slot`, `row`, `option`, `unit`.
 COST, GONE, TABU, BEST, KEPT = 0, 1, 2, 3, 4
 ROOM, NEED, OF, KEPT_ROOM = 0, 1, 2, 3
-MOST, LEVEL, KEPT_LEVEL = 0, 1, 2
+MOST, LEVEL, KEPT_LEVEL, TOUCHED, KEPT_TOUCHED, ALONE = 0, 1, 2, 3, 4, 5
 HAVE, KEPT_HAVE = 0, 1
 CEILING, COUNT, KEPT_COUNT = 0, 1, 2
 CHOICE, AT, BEST_AT, KEPT_AT = 0, 1, 2, 3
@@ -22,7 +22,7 @@ LOG, LEAST_LOG, PICKS, TAKEN, ORDER, LACK = 0, 1, 2, 3, 4, 5
 RANDOM, NOW, RECORD = 0, 1, 2
 BIG = 1 << 60
 # Options of a choice that are looked at: those that lack least, those that were cheapest on their own, any.
-NEAR, CHEAP, ANY = 12, 12, 8
+NEAR, CHEAP, ANY = 6, 5, 4
 # Most gangs taken off at once, most victims that stay for the time being, per mille by which costs are blurred.
 RUINED, STAYING, BLUR = 4, 2, 300
 # Per 100,000 above the record that a solution may be.
@@ -45,6 +45,7 @@ def _move(v, sign, start, index, value, victim, limit, slot, row):
         p = index[x]
         limit[p, ROOM] += sign * value[x]
         i = limit[p, OF]
+        slot[i, TOUCHED] += sign
         new = slot[i, MOST]
         for z in range(start[LIMITS, i], start[LIMITS, i + 1]):
             q = index[z]
@@ -116,6 +117,9 @@ def _repair(r, most, blur, logged, start, index, value, victim, limit, slot, row
         least, count = 1e300, 0
         for x in range(start[FREES, r], start[FREES, r + 1]):
             v = index[x]
+            if 1000 * (victim[v, COST] / value[x]) >= least:
+                # Nobody after it is cheaper.
+                break
             if victim[v, GONE] or victim[v, TABU]:
                 continue
             rate = victim[v, COST] / min(value[x], lack)
@@ -128,7 +132,10 @@ def _repair(r, most, blur, logged, start, index, value, victim, limit, slot, row
                 scratch[TAKEN, 0] = v
         for x in range(start[SLOTS, r], start[SLOTS, r + 1]):
             i = index[x]
-            if slot[i, LEVEL] >= slot[i, MOST]:
+            missing = slot[i, MOST] - slot[i, LEVEL]
+            if missing <= 0:
+                continue
+            if slot[i, TOUCHED] == 0 and 1000 * (slot[i, ALONE] / min(value[x] * missing, lack)) >= least:
                 continue
             picks, cost = _together(i, start, index, value, victim, limit, slot, scratch)
             if picks == 0 or 1000 * (cost / lack) >= least:
@@ -304,6 +311,7 @@ def _keep(victim, limit, slot, row, option, unit):
     victim[:, KEPT] = victim[:, GONE]
     limit[:, KEPT_ROOM] = limit[:, ROOM]
     slot[:, KEPT_LEVEL] = slot[:, LEVEL]
+    slot[:, KEPT_TOUCHED] = slot[:, TOUCHED]
     row[:, KEPT_HAVE] = row[:, HAVE]
     option[:, KEPT_COUNT] = option[:, COUNT]
     unit[:, KEPT_AT] = unit[:, AT]
@@ -315,6 +323,7 @@ def _back(victim, limit, slot, row, option, unit):
     victim[:, GONE] = victim[:, KEPT]
     limit[:, ROOM] = limit[:, KEPT_ROOM]
     slot[:, LEVEL] = slot[:, KEPT_LEVEL]
+    slot[:, TOUCHED] = slot[:, KEPT_TOUCHED]
     row[:, HAVE] = row[:, KEPT_HAVE]
     option[:, COUNT] = option[:, KEPT_COUNT]
     unit[:, AT] = unit[:, KEPT_AT]
@@ -330,6 +339,9 @@ def _record(victim, unit):
 @njit(cache=True, nogil=True, error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True)
 def _first(start, index, value, victim, limit, slot, row, option, unit, scratch, control):
     """A first solution, gangs in the order given: its cost, BIG if there is none. Options are ranked by their costs."""
+    for i in range(len(slot)):
+        if slot[i, LEVEL] < slot[i, MOST]:
+            _, slot[i, ALONE] = _together(i, start, index, value, victim, limit, slot, scratch)
     for g in range(len(unit)):
         if not _insert(g, True, 0, start, index, value, victim, limit, slot, row, option, unit, scratch, control):
             return BIG

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from collections import Counter
 from typing import Any
@@ -13,7 +14,8 @@ from random_rounds import contested_round
 from gangfit.models import Snapshot
 from gangfit.solver import check, contest, mip, solve, stages
 from gangfit.solver.engine import Outcome
-from gangfit.solver.highs import Highs
+from gangfit.solver.highs import Found, Highs
+from gangfit.solver.victim_search import VictimSearch
 
 BLOCK = 50
 FOUND = [5, 204, 253, 293, 315, 402, 535, 676, 830, 891, 1426, 2652, 2837, 4567, 4836, 5659, 5736, 6849, 6999, 7284]
@@ -91,7 +93,7 @@ class TestExact:
 
     @pytest.mark.parametrize("block", range(2))
     def test_two_ways_of_highs(self, block: int, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Every question with an objective is large enough for both threads to be HiGHS'."""
+        """Every question with an objective is large enough for local search and for both threads to be HiGHS'."""
         monkeypatch.setattr(mip, "TINY", 0)
         monkeypatch.setattr(mip, "STAGED", 0)
         monkeypatch.setattr(stages, "RACED", 0)
@@ -104,11 +106,21 @@ class TestExact:
             return exchange(highs, *given)
 
         monkeypatch.setattr(Highs, "exchange", note)
+        searched: list[float] = []
+        run = VictimSearch.run
+
+        def search(self: VictimSearch, highs: Highs, share: float) -> Found:
+            found = run(self, highs, share)
+            searched.append(found.value)
+            return found
+
+        monkeypatch.setattr(VictimSearch, "run", search)
         for seed in range(block * BLOCK, (block + 1) * BLOCK):
             round = contested_round(seed, running=9, pending=6)
             two = round.policy.model_copy(update={"workers": 2})
             agree(round.model_copy(update={"policy": two}), seed)
         assert len(asked) >= 3
+        assert sum(map(math.isfinite, searched)) >= 10
 
     @pytest.mark.parametrize("seed", FOUND)
     def test_found_once(self, seed: int) -> None:
