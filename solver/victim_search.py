@@ -68,8 +68,9 @@ class VictimSearch:
         owners = max(len(counts), *(len(array) for array in arrays))
         self._start, self._index, self._value = _lists(_entries(covering, self._victim[:, 0]), owners)
         self._scratch: IntArray = np.zeros((SCRATCH[0], len(cost) + SCRATCH[1]), dtype=np.int64)
-        self._control: IntArray = np.array([1 + seed % 1_000_003, -1, NONE], dtype=np.int64)
-        """(3,): state of the generator, cost of the solution at hand (−1: none yet), the record."""
+        self._control: IntArray = np.array([1 + seed % 1_000_003, -1, NONE, 0], dtype=np.int64)
+        """(4,): state of the generator, cost of the solution at hand (−1: none yet, `NONE`: there is none), the record,
+        gangs that have an option in the first solution."""
         self.iterations = 0
 
     @classmethod
@@ -88,22 +89,25 @@ class VictimSearch:
         It goes on where it ended. Nothing if no solution turns up.
         """
         until, since = time.monotonic() + share * highs.left, 0
-        while since <= PATIENCE + self.iterations // 2 and not highs.done.is_set():
+        while since <= PATIENCE + self.iterations // 2 and not highs.done.is_set() and self._control[1] < NONE:
             before = int(self._control[2])
-            self.search(BATCH)
-            since = since + BATCH if self._control[2] == before else 0
-            if self._control[2] == NONE or time.monotonic() > until:
+            self.search(1 if self._control[1] < 0 else BATCH)
+            since = since + BATCH if self._control[2] == before < NONE else 0
+            if time.monotonic() > until:
                 break
         return self.best
 
     def search(self, iterations: int) -> None:
-        """So many iterations; the first time a first solution instead."""
-        lists = self._start, self._index, self._value
-        arrays = self._victim, self._limit, self._slot, self._row, self._option, self._unit
-        more = iterations if self._control[1] >= 0 else 0
+        """So many iterations or, until there is a first solution, so many gangs more of it."""
+        first = self._control[1] < 0
         if self._control[1] < NONE:
-            kernel("give_way")(more, *lists, *arrays, self._scratch, self._control)
-        self.iterations += more
+            kernel("give_way")(
+                iterations,
+                *(self._start, self._index, self._value),
+                *(self._victim, self._limit, self._slot, self._row, self._option, self._unit),
+                *(self._scratch, self._control),
+            )
+        self.iterations += 0 if first else iterations
 
     @property
     def best(self) -> Found:

@@ -25,7 +25,7 @@ LOAD = 0.6
 def ready(seconds: float) -> bool:
     """Whether the kernels can be had within so many seconds: loaded, or compiled on disk and time to load them.
 
-    Compiling takes a quarter of a minute, which no time limit has room for: that is `warmup`'s.
+    Compiling takes up to a minute, which no time limit has room for: that is `warmup`'s.
     """
     if "numba" in sys.modules and kernel.cache_info().currsize:
         return True

@@ -6,6 +6,7 @@ victims or in all who hold one more slot together, and whoever turns out needles
 all rows. Arrays and their columns are described in `gangfit/solver/victim_search.py`.
 """
 
+import numpy as np
 from numba import njit
 
 # Lists: row of `start`; list a of kind k is index[start[k, a] : start[k, a + 1]], with coefficients in `value`.
@@ -19,14 +20,15 @@ CEILING, COUNT, KEPT_COUNT = 0, 1, 2
 CHOICE, AT, BEST_AT, KEPT_AT = 0, 1, 2, 3
 # Rows of `scratch`, entries of `control`.
 LOG, LEAST_LOG, PICKS, TAKEN, ORDER, LACK = 0, 1, 2, 3, 4, 5
-RANDOM, NOW, RECORD = 0, 1, 2
-BIG = 1 << 60
+RANDOM, NOW, RECORD, PLACED = 0, 1, 2, 3
+# Typed, so that every function is compiled once and not for each number it is given.
+NOUGHT, ONE, BACK, TWO, BIG = np.int64(0), np.int64(1), np.int64(-1), np.int64(2), np.int64(1 << 60)
 # Options of a choice that are looked at: those that lack least, those that were cheapest on their own, any.
 NEAR, CHEAP, ANY = 6, 5, 4
 # Most gangs taken off at once, most victims that stay for the time being, per mille by which costs are blurred.
-RUINED, STAYING, BLUR = 4, 2, 300
+RUINED, STAYING, BLUR = np.int64(4), np.int64(2), np.int64(300)
 # Per 100,000 above the record that a solution may be.
-ABOVE = 2000
+ABOVE = np.int64(2000)
 
 
 @njit(cache=True, nogil=True, error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True)
@@ -82,7 +84,7 @@ def _room_with(p, count, start, index, value, limit, scratch):
 @njit(cache=True, nogil=True, error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True)
 def _together(i, start, index, value, victim, limit, slot, scratch):
     """Who leaves for one more of a slot, in PICKS: how many, and what they cost; BIG: it can't be had."""
-    count, total = 0, 0
+    count, total = NOUGHT, NOUGHT
     for z in range(start[LIMITS, i], start[LIMITS, i + 1]):
         p = index[z]
         lack = limit[p, NEED] * (slot[i, LEVEL] + 1) - _room_with(p, count, start, index, value, limit, scratch)
@@ -158,7 +160,7 @@ def _repair(r, most, blur, logged, start, index, value, victim, limit, slot, row
         for k in range(count):
             v = scratch[TAKEN, k]
             total += victim[v, COST]
-            _move(v, 1, start, index, value, victim, limit, slot, row)
+            _move(v, ONE, start, index, value, victim, limit, slot, row)
             scratch[LOG, logged] = v
             logged += 1
         if total > most:
@@ -176,16 +178,16 @@ def _spared(y, logged, start, index, value, victim, limit, slot, row, scratch):
             v = scratch[LOG, k]
             if victim[v, COST] <= dear:
                 continue
-            _move(v, -1, start, index, value, victim, limit, slot, row)
+            _move(v, BACK, start, index, value, victim, limit, slot, row)
             enough = True
             for z in range(start[ASKS, y], start[ASKS, y + 1]):
                 enough = enough and row[index[z], HAVE] >= 0
-            _move(v, 1, start, index, value, victim, limit, slot, row)
+            _move(v, ONE, start, index, value, victim, limit, slot, row)
             if enough:
                 dear, where = victim[v, COST], k
         if where < 0:
             return logged, saved
-        _move(scratch[LOG, where], -1, start, index, value, victim, limit, slot, row)
+        _move(scratch[LOG, where], BACK, start, index, value, victim, limit, slot, row)
         saved += dear
         logged -= 1
         scratch[LOG, where] = scratch[LOG, logged]
@@ -225,7 +227,7 @@ def _insert(g, every, blur, start, index, value, victim, limit, slot, row, optio
     if sampled:
         tries = NEAR + CHEAP + ANY
         _near(low, high, start, index, value, row, option, scratch)
-    best, least, kept = -1, BIG, 0
+    best, least, kept = -1, BIG, NOUGHT
     for t in range(tries):
         x = low + t
         if sampled and t < NEAR:
@@ -235,8 +237,8 @@ def _insert(g, every, blur, start, index, value, victim, limit, slot, row, optio
         y = index[x]
         if option[y, COUNT] >= option[y, CEILING]:
             continue
-        _sit(y, 1, start, index, value, row, option)
-        logged, total = 0, 0
+        _sit(y, ONE, start, index, value, row, option)
+        logged, total = NOUGHT, NOUGHT
         for z in range(start[ASKS, y], start[ASKS, y + 1]):
             if total < BIG:
                 most = BIG if least == BIG else least + least // 2 - total
@@ -254,16 +256,16 @@ def _insert(g, every, blur, start, index, value, victim, limit, slot, row, optio
             for k in range(logged):
                 scratch[LEAST_LOG, k] = scratch[LOG, k]
         for k in range(logged):
-            _move(scratch[LOG, k], -1, start, index, value, victim, limit, slot, row)
-        _sit(y, -1, start, index, value, row, option)
+            _move(scratch[LOG, k], BACK, start, index, value, victim, limit, slot, row)
+        _sit(y, BACK, start, index, value, row, option)
         if least == 0 and not every:
             break
     if best < 0:
         return False
-    _sit(best, 1, start, index, value, row, option)
+    _sit(best, ONE, start, index, value, row, option)
     unit[g, AT] = best
     for k in range(kept):
-        _move(scratch[LEAST_LOG, k], 1, start, index, value, victim, limit, slot, row)
+        _move(scratch[LEAST_LOG, k], ONE, start, index, value, victim, limit, slot, row)
     return True
 
 
@@ -271,7 +273,7 @@ def _insert(g, every, blur, start, index, value, victim, limit, slot, row, optio
 def _fill(blur, start, index, value, victim, limit, slot, row, scratch, control):
     """Victims leave until every row has what it asks; false if that can't be."""
     for r in range(len(row)):
-        _, cost = _repair(r, BIG, blur, 0, start, index, value, victim, limit, slot, row, scratch, control)
+        _, cost = _repair(r, BIG, blur, NOUGHT, start, index, value, victim, limit, slot, row, scratch, control)
         if cost == BIG:
             return False
     return True
@@ -280,7 +282,7 @@ def _fill(blur, start, index, value, victim, limit, slot, row, scratch, control)
 @njit(cache=True, nogil=True, error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True)
 def _trim(blur, start, index, value, victim, limit, slot, row, scratch, control):
     """Whoever is needless stays, the dearest first; the cost of the others."""
-    gone = 0
+    gone = NOUGHT
     for v in range(len(victim)):
         if victim[v, GONE]:
             scratch[ORDER, gone] = v
@@ -289,7 +291,7 @@ def _trim(blur, start, index, value, victim, limit, slot, row, scratch, control)
     total = 0
     for k in scratch[LOG, :gone].argsort(kind="mergesort"):
         v = scratch[ORDER, k]
-        _move(v, -1, start, index, value, victim, limit, slot, row)
+        _move(v, BACK, start, index, value, victim, limit, slot, row)
         enough = True
         for x in range(start[HELPS, v], start[HELPS, v + 1]):
             enough = enough and row[index[x], HAVE] >= 0
@@ -300,7 +302,7 @@ def _trim(blur, start, index, value, victim, limit, slot, row, scratch, control)
             for z in range(start[GAINS, i], start[GAINS, i + 1]):
                 enough = enough and row[index[z], HAVE] >= 0
         if not enough:
-            _move(v, 1, start, index, value, victim, limit, slot, row)
+            _move(v, ONE, start, index, value, victim, limit, slot, row)
             total += victim[v, COST]
     return total
 
@@ -337,21 +339,29 @@ def _record(victim, unit):
 
 
 @njit(cache=True, nogil=True, error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True)
-def _first(start, index, value, victim, limit, slot, row, option, unit, scratch, control):
-    """A first solution, gangs in the order given: its cost, BIG if there is none. Options are ranked by their costs."""
-    for i in range(len(slot)):
-        if slot[i, LEVEL] < slot[i, MOST]:
-            _, slot[i, ALONE] = _together(i, start, index, value, victim, limit, slot, scratch)
-    for g in range(len(unit)):
-        if not _insert(g, True, 0, start, index, value, victim, limit, slot, row, option, unit, scratch, control):
+def _first(gangs, start, index, value, victim, limit, slot, row, option, unit, scratch, control):
+    """So many gangs more of a first solution, in the order given: its cost, −1 unfinished, BIG if there is none.
+
+    Options are ranked by their costs.
+    """
+    if control[PLACED] == 0:
+        for i in range(len(slot)):
+            if slot[i, LEVEL] < slot[i, MOST]:
+                _, slot[i, ALONE] = _together(i, start, index, value, victim, limit, slot, scratch)
+    for _ in range(min(gangs, len(unit) - control[PLACED])):
+        g = control[PLACED]
+        if not _insert(g, ONE, NOUGHT, start, index, value, victim, limit, slot, row, option, unit, scratch, control):
             return BIG
+        control[PLACED] += 1
+    if control[PLACED] < len(unit):
+        return -1
     for choice in range(start.shape[1] - 1):
         low, high = start[OPTIONS, choice], start[OPTIONS, choice + 1]
         order = value[low:high].argsort(kind="mergesort")
         index[low:high] = index[low:high][order]
-    if not _fill(0, start, index, value, victim, limit, slot, row, scratch, control):
+    if not _fill(NOUGHT, start, index, value, victim, limit, slot, row, scratch, control):
         return BIG
-    return _trim(0, start, index, value, victim, limit, slot, row, scratch, control)
+    return _trim(NOUGHT, start, index, value, victim, limit, slot, row, scratch, control)
 
 
 @njit(cache=True, nogil=True, error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True)
@@ -360,9 +370,9 @@ def _ruin(start, index, value, victim, limit, slot, row, option, unit, scratch, 
     for _ in range(1 + _random(control, RUINED) if len(unit) else 0):
         g = _random(control, len(unit))
         if unit[g, AT] >= 0:
-            _sit(unit[g, AT], -1, start, index, value, row, option)
+            _sit(unit[g, AT], BACK, start, index, value, row, option)
             unit[g, AT] = -1
-    gone = 0
+    gone = NOUGHT
     for v in range(len(victim)):
         if victim[v, GONE]:
             scratch[ORDER, gone] = v
@@ -371,37 +381,37 @@ def _ruin(start, index, value, victim, limit, slot, row, option, unit, scratch, 
         v = scratch[ORDER, _random(control, gone)]
         if victim[v, GONE]:
             victim[v, TABU] = 1
-            _move(v, -1, start, index, value, victim, limit, slot, row)
+            _move(v, BACK, start, index, value, victim, limit, slot, row)
     _trim(BLUR, start, index, value, victim, limit, slot, row, scratch, control)
 
 
 @njit(cache=True, nogil=True, error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True)
 def _recreate(start, index, value, victim, limit, slot, row, option, unit, scratch, control):
     """Every gang has an option and every row what it asks: the cost; BIG if that failed."""
-    blur = BLUR * _random(control, 2)
-    if _random(control, 2) and not _fill(blur, start, index, value, victim, limit, slot, row, scratch, control):
+    blur = BLUR * _random(control, TWO)
+    if _random(control, TWO) and not _fill(blur, start, index, value, victim, limit, slot, row, scratch, control):
         return BIG
-    shift = _random(control, len(unit)) if len(unit) and _random(control, 2) else 0
+    shift = _random(control, len(unit)) if len(unit) and _random(control, TWO) else 0
     for k in range(len(unit)):
         g = (k + shift) % len(unit)
         if unit[g, AT] < 0 and not _insert(
-            g, False, blur, start, index, value, victim, limit, slot, row, option, unit, scratch, control
+            g, NOUGHT, blur, start, index, value, victim, limit, slot, row, option, unit, scratch, control
         ):
             return BIG
     if not _fill(blur, start, index, value, victim, limit, slot, row, scratch, control):
         return BIG
-    return _trim(0, start, index, value, victim, limit, slot, row, scratch, control)
+    return _trim(NOUGHT, start, index, value, victim, limit, slot, row, scratch, control)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def give_way(iterations, start, index, value, victim, limit, slot, row, option, unit, scratch, control):
-    """So many iterations after a first solution, which the first call makes. `control`: as it is now, the record."""
+    """So many iterations, or gangs of a first solution while there is none. `control`: as it is now, the record."""
     if control[NOW] < 0:
-        control[NOW] = _first(start, index, value, victim, limit, slot, row, option, unit, scratch, control)
-        control[RECORD] = control[NOW]
-        if control[NOW] == BIG:
-            return
-        _record(victim, unit)
+        control[NOW] = _first(iterations, start, index, value, victim, limit, slot, row, option, unit, scratch, control)
+        if 0 <= control[NOW] < BIG:
+            control[RECORD] = control[NOW]
+            _record(victim, unit)
+        return
     for _ in range(iterations):
         _keep(victim, limit, slot, row, option, unit)
         _ruin(start, index, value, victim, limit, slot, row, option, unit, scratch, control)

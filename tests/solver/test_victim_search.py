@@ -34,7 +34,7 @@ class TestVictimSearch:
     def test_hand_example(self) -> None:
         """docs/model.md: both victims of the left rack (2 + 3), not the right one's (6)."""
         search = search_of(made_up_question())
-        search.search(16)
+        search.search(1)
         search.search(16)
         assert search.best.value == 5
         assert search.best.values is not None
@@ -46,7 +46,7 @@ class TestVictimSearch:
         for name, form in FORMS:
             every = solutions(form)
             search = search_of(form)
-            search.search(0)
+            search.search(99)
             for _ in range(20):
                 search.search(16)
             best = search.best
@@ -84,7 +84,7 @@ class TestVictimSearch:
         for _, form in FORMS[::9]:
             one, other = search_of(form, 3), search_of(form, 3)
             for search in (one, other):
-                search.search(0)
+                search.search(99)
                 search.search(50)
             assert one.best.value == other.best.value
             assert (one.best.values is None) == (other.best.values is None)
@@ -117,7 +117,7 @@ class TestVictimSearch:
                 covering = Covering.of_form(narrow)
                 assert covering is not None, seed
                 search = VictimSearch(covering, 0)
-                search.search(0)
+                search.search(99)
                 search.search(200)
                 best = search.best
                 if best.values is not None:
@@ -173,7 +173,7 @@ class TestCovering:
         assert VictimSearch.of(huge, highs_for(huge)) is None
         dear = replace(form, cost=form.cost * (LARGEST // 16))
         search = search_of(dear)
-        search.search(0)
+        search.search(99)
         assert search.best.value == 5 * (LARGEST // 16)
 
 
@@ -199,7 +199,7 @@ from gangfit.solver.victim_search import VictimSearch
 from small_forms import racks, shared
 for form in [linear_form(racks(5)), linear_form(racks(8)), *(shared(seed) for seed in range(10))]:
     search = VictimSearch(Covering.of_form(form), 5)
-    search.search(0)
+    search.search(99)
     search.search(60)
     best = search.best
     print(best.value, None if best.values is None else best.values.tolist())
