@@ -40,13 +40,13 @@ class Covering:
     """(limits,): room before anyone leaves, what one of the slot takes of it, and which slot."""
     have: IntArray
     """(demands,): slots free of anybody's leaving and of other slots."""
-    made: tuple[IntArray, IntArray, IntArray]
+    made: Entries
     """Victim, limit and the room that the victim makes in it."""
-    freed: tuple[IntArray, IntArray, IntArray]
+    freed: Entries
     """Victim, demand and what the victim gives to it."""
-    offered: tuple[IntArray, IntArray, IntArray]
+    offered: Entries
     """Slot, demand and what one of the slot gives to it."""
-    asked: tuple[IntArray, IntArray, IntArray]
+    asked: Entries
     """Option, demand and what a gang with the option asks of it, demands of few columns first."""
 
     @classmethod

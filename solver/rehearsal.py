@@ -1,4 +1,4 @@
-"""A made-up round that runs every kernel once, for warm-up and tests."""
+"""A made-up round and a made-up question that run every kernel once, for warm-up and tests."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def made_up_question() -> Form:
 
 
 def rehearse() -> None:
-    """Run every kernel on the made-up round."""
+    """Run every kernel on the made-up round or the made-up question."""
     problem = made_up()
     plan = STRATEGIES["rack_first"](problem)
     for place in PLACES.values():

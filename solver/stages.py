@@ -51,9 +51,10 @@ OPTIONS = 4
 
 
 def staged(form: Form, highs: Highs, relaxation: Relaxation) -> Found:
-    """The hint made whole, branch and bound if that is likely to be quick, small models, all that may matter.
+    """Local search on a large form, the hint made whole if that found nothing as good, then branch and bound.
 
-    A large form is split between two threads, where there are two.
+    That on all of the form if it is likely to be quick, else on small models, then on all that may matter; a large form
+    is split between two threads, where there are two.
     """
     search = VictimSearch.of(form, highs) if len(form.cost) > RACED else None
     best = highs.met(Found() if search is None else search.run(highs, SEARCH_SHARE[0]))
@@ -104,14 +105,16 @@ def _raced(form: Form, highs: Highs, relaxation: Relaxation, best: Found, search
 
 def _narrowed(form: Form, highs: Highs, relaxation: Relaxation, best: Found, search: VictimSearch | None) -> Found:
     """Where gangs choose domains, probing finds the small models, else reduced costs do. Local search goes on first."""
-    if search is not None and not highs.settled(best):
-        best = highs.met(best.better(search.run(highs, SEARCH_SHARE[1])))
+    if highs.settled(best) or highs.left <= 0:
+        return best
+    found = Found() if search is None else search.run(highs, SEARCH_SHARE[1])
+    best = highs.met(best.better(found))
     if highs.settled(best) or highs.left <= 0:
         return best
     value = min(best.value, highs.known)
     probing = Probing(form, highs, value, relaxation.basis) if math.isfinite(value) else None
     if probing is not None and probing.alive and probing.choices:
-        return _probed(highs, best, probing, dive=search is None)
+        return _probed(highs, best, probing, dive=found.values is None)
     return _kernels(form, highs, relaxation, best)
 
 
@@ -159,7 +162,7 @@ def _probed(highs: Highs, best: Found, probing: Probing, dive: bool) -> Found:
     for stage in range(2) if dive else (1,):
         probing.run(PROBING_SHARE[stage] * highs.left)
         best = highs.met(best.better(Found(bound=probing.bound)))
-        if dive and not stage and probing.alive and not highs.settled(best):
+        if not stage and probing.alive and not highs.settled(best):
             best = highs.met(best.better(_dived(highs, probing)))
         if probing.alive:
             probing.shrink(best.value)

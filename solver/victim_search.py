@@ -1,6 +1,6 @@
 """Local search over who gives way: arrays for the ruin-and-recreate kernel, its schedule, the best solution.
 
-On thousands of nodes HiGHS takes seconds to find what this finds in a hundredth of one; the bound is HiGHS' still.
+Solutions only; the bound is HiGHS' still.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import numpy as np
 from gangfit.solver.arrays import IntArray
 from gangfit.solver.covering import Covering, Entries
 from gangfit.solver.highs import Found, Highs
-from gangfit.solver.kernels import at_hand, kernel, ready
+from gangfit.solver.kernels import kernel, ready
 from gangfit.solver.linear_form import Form
 
 BATCH = 16
@@ -38,12 +38,12 @@ class VictimSearch:
         cost = covering.form.cost[covering.victims].astype(np.int64)
         # Of those that cost the same, fewer.
         fine = len(cost) + 1
-        self._scale = fine if float(cost.sum()) * fine < LARGEST else 1
+        scale = fine if float(cost.sum()) * fine < LARGEST else 1
         if float(cost.sum()) >= LARGEST:
             raise ValueError(f"victims cost {cost.sum():,} in sum, {LARGEST:,} at most")
         self._victim: IntArray = np.zeros((len(cost), 5), dtype=np.int64)
         """(V, 5): cost, whether it leaves, whether it may not for now; leaves at the record, before the iteration."""
-        self._victim[:, 0] = cost * self._scale + (self._scale > 1)
+        self._victim[:, 0] = cost * scale + (scale > 1)
         self._limit: IntArray = np.zeros((len(covering.room), 4), dtype=np.int64)
         """(P, 4): room, what one of the slot takes of it, which slot; room before the iteration."""
         self._limit[:, :3] = np.stack([covering.room, covering.need, covering.of], axis=1)
@@ -76,7 +76,7 @@ class VictimSearch:
     @classmethod
     def of(cls, form: Form, highs: Highs) -> VictimSearch | None:
         """None where the form isn't one that is read, its numbers are too large, or kernels aren't ready in time."""
-        if not (at_hand() or ready(READY_SHARE * highs.left)):
+        if not ready(READY_SHARE * highs.left):
             return None
         covering = Covering.of_form(form)
         if covering is None or form.cost[covering.victims].sum() >= LARGEST:
@@ -138,7 +138,7 @@ def _entries(covering: Covering, cost: IntArray) -> list[Entries]:
         _turned(covering.made),
         _turned(covering.offered),
         covering.asked,
-        (whose.astype(np.int64), options, np.ones(len(options), dtype=np.int64)),
+        (whose, options, np.ones(len(options), dtype=np.int64)),
     ]
 
 
@@ -164,4 +164,4 @@ def _lists(pieces: list[Entries], owners: int) -> tuple[IntArray, IntArray, IntA
         index.append(member[order])
         value.append(weight[order])
         begin += len(order)
-    return start, np.concatenate(index).astype(np.int64), np.concatenate(value).astype(np.int64)
+    return start, np.concatenate(index), np.concatenate(value)

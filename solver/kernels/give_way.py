@@ -22,7 +22,7 @@ CHOICE, AT, BEST_AT, KEPT_AT = 0, 1, 2, 3
 LOG, LEAST_LOG, PICKS, TAKEN, ORDER, LACK = 0, 1, 2, 3, 4, 5
 RANDOM, NOW, RECORD, PLACED = 0, 1, 2, 3
 # Typed, so that every function is compiled once and not for each number it is given.
-NOUGHT, ONE, BACK, TWO, BIG = np.int64(0), np.int64(1), np.int64(-1), np.int64(2), np.int64(1 << 60)
+NOUGHT, ONE, MINUS, TWO, BIG = np.int64(0), np.int64(1), np.int64(-1), np.int64(2), np.int64(1 << 60)
 # Options of a choice that are looked at: those that lack least, those that were cheapest on their own, any.
 NEAR, CHEAP, ANY = 6, 5, 4
 # Most gangs taken off at once, most victims that stay for the time being, per mille by which costs are blurred.
@@ -37,6 +37,12 @@ def _random(control, below):
     x = control[RANDOM] * 48271 % 2147483647
     control[RANDOM] = x
     return (x >> 4) % below
+
+
+@njit(cache=True, nogil=True, error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True)
+def _blurred(control, blur):
+    """By how many thousandths a cost counts: 1000, and up to `blur` more at random."""
+    return 1000 + _random(control, blur) if blur else 1000
 
 
 @njit(cache=True, nogil=True, error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True)
@@ -124,11 +130,7 @@ def _repair(r, most, blur, logged, start, index, value, victim, limit, slot, row
                 break
             if victim[v, GONE] or victim[v, TABU]:
                 continue
-            rate = victim[v, COST] / min(value[x], lack)
-            if blur:
-                rate *= 1000 + _random(control, blur)
-            else:
-                rate *= 1000
+            rate = victim[v, COST] / min(value[x], lack) * _blurred(control, blur)
             if rate < least:
                 least, count = rate, 1
                 scratch[TAKEN, 0] = v
@@ -146,11 +148,7 @@ def _repair(r, most, blur, logged, start, index, value, victim, limit, slot, row
             for z in range(start[LIMITS, i], start[LIMITS, i + 1]):
                 p = index[z]
                 new = min(new, _room_with(p, picks, start, index, value, limit, scratch) // limit[p, NEED])
-            rate = cost / min(value[x] * (new - slot[i, LEVEL]), lack)
-            if blur:
-                rate *= 1000 + _random(control, blur)
-            else:
-                rate *= 1000
+            rate = cost / min(value[x] * (new - slot[i, LEVEL]), lack) * _blurred(control, blur)
             if rate < least:
                 least, count = rate, picks
                 for k in range(picks):
@@ -178,7 +176,7 @@ def _spared(y, logged, start, index, value, victim, limit, slot, row, scratch):
             v = scratch[LOG, k]
             if victim[v, COST] <= dear:
                 continue
-            _move(v, BACK, start, index, value, victim, limit, slot, row)
+            _move(v, MINUS, start, index, value, victim, limit, slot, row)
             enough = True
             for z in range(start[ASKS, y], start[ASKS, y + 1]):
                 enough = enough and row[index[z], HAVE] >= 0
@@ -187,7 +185,7 @@ def _spared(y, logged, start, index, value, victim, limit, slot, row, scratch):
                 dear, where = victim[v, COST], k
         if where < 0:
             return logged, saved
-        _move(scratch[LOG, where], BACK, start, index, value, victim, limit, slot, row)
+        _move(scratch[LOG, where], MINUS, start, index, value, victim, limit, slot, row)
         saved += dear
         logged -= 1
         scratch[LOG, where] = scratch[LOG, logged]
@@ -256,8 +254,8 @@ def _insert(g, every, blur, start, index, value, victim, limit, slot, row, optio
             for k in range(logged):
                 scratch[LEAST_LOG, k] = scratch[LOG, k]
         for k in range(logged):
-            _move(scratch[LOG, k], BACK, start, index, value, victim, limit, slot, row)
-        _sit(y, BACK, start, index, value, row, option)
+            _move(scratch[LOG, k], MINUS, start, index, value, victim, limit, slot, row)
+        _sit(y, MINUS, start, index, value, row, option)
         if least == 0 and not every:
             break
     if best < 0:
@@ -286,12 +284,12 @@ def _trim(blur, start, index, value, victim, limit, slot, row, scratch, control)
     for v in range(len(victim)):
         if victim[v, GONE]:
             scratch[ORDER, gone] = v
-            scratch[LOG, gone] = -victim[v, COST] * (1000 + (_random(control, blur) if blur else 0))
+            scratch[LOG, gone] = -victim[v, COST] * _blurred(control, blur)
             gone += 1
     total = 0
     for k in scratch[LOG, :gone].argsort(kind="mergesort"):
         v = scratch[ORDER, k]
-        _move(v, BACK, start, index, value, victim, limit, slot, row)
+        _move(v, MINUS, start, index, value, victim, limit, slot, row)
         enough = True
         for x in range(start[HELPS, v], start[HELPS, v + 1]):
             enough = enough and row[index[x], HAVE] >= 0
@@ -366,11 +364,11 @@ def _first(gangs, start, index, value, victim, limit, slot, row, option, unit, s
 
 @njit(cache=True, nogil=True, error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True)
 def _ruin(start, index, value, victim, limit, slot, row, option, unit, scratch, control):
-    """Some gangs lose their options, some victims stay and can't leave for now, nor do those who are needless then."""
+    """Some gangs lose their options, some victims stay and can't leave for now; whoever is needless then stays, too."""
     for _ in range(1 + _random(control, RUINED) if len(unit) else 0):
         g = _random(control, len(unit))
         if unit[g, AT] >= 0:
-            _sit(unit[g, AT], BACK, start, index, value, row, option)
+            _sit(unit[g, AT], MINUS, start, index, value, row, option)
             unit[g, AT] = -1
     gone = NOUGHT
     for v in range(len(victim)):
@@ -381,7 +379,7 @@ def _ruin(start, index, value, victim, limit, slot, row, option, unit, scratch, 
         v = scratch[ORDER, _random(control, gone)]
         if victim[v, GONE]:
             victim[v, TABU] = 1
-            _move(v, BACK, start, index, value, victim, limit, slot, row)
+            _move(v, MINUS, start, index, value, victim, limit, slot, row)
     _trim(BLUR, start, index, value, victim, limit, slot, row, scratch, control)
 
 

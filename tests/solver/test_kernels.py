@@ -24,7 +24,11 @@ from gangfit.solver.local_search import LocalSearch
 from gangfit.solver.pattern_bound import PatternBound
 from gangfit.solver.problem import encode
 from gangfit.solver.rehearsal import made_up
+from gangfit.solver.covering import Covering
 from gangfit.solver.cuts import exact_sum
+from gangfit.solver.linear_form import linear_form
+from gangfit.solver.victim_search import VictimSearch
+from small_forms import racks, shared
 from random_rounds import random_round
 for problem in [made_up(), *(encode(random_round(seed, nodes=20)) for seed in (3, 7, 8, 11))]:
     plan = STRATEGIES["rack_first"](problem)
@@ -41,6 +45,12 @@ for problem in [made_up(), *(encode(random_round(seed, nodes=20)) for seed in (3
     cuts = [exact_sum(view, level) for level in range(problem.tree.named)]
     print(found.scaled, found.price.sum(), [int(c.sum() % 1000003) for c in reduced.cost], cuts)
     print(search.values, [s.nodes.tolist() for s in search.record.values()])
+for form in [linear_form(racks(5)), linear_form(racks(8)), *(shared(seed) for seed in range(10))]:
+    victims = VictimSearch(Covering.of_form(form), 5)
+    victims.search(99)
+    victims.search(60)
+    best = victims.best
+    print(best.value, None if best.values is None else best.values.tolist())
 """
 
 
@@ -58,7 +68,7 @@ def output(**environment: str) -> str:
 
 def test_compiled_equals_interpreted() -> None:
     compiled = output()
-    assert compiled.count("\n") >= 4
+    assert compiled.count("\n") >= 16
     assert compiled == output(NUMBA_DISABLE_JIT="1")
 
 
@@ -69,6 +79,26 @@ def test_one_signature_each(module: str) -> None:
     entry = importlib.import_module(f"gangfit.solver.kernels.{module}")
     assert len(kernel(module).signatures) == 1
     assert all(len(f.signatures) <= 1 for f in vars(entry).values() if hasattr(f, "signatures"))
+
+
+@pytest.mark.long
+def test_who_gives_way_is_compiled_once(tmp_path: Path) -> None:
+    """Loaded from the cache, inner functions don't tell for how many number literals they were compiled."""
+    code = """
+from gangfit.solver.covering import Covering
+from gangfit.solver.kernels import give_way
+from gangfit.solver.rehearsal import made_up_question
+from gangfit.solver.victim_search import VictimSearch
+search = VictimSearch(Covering.of_form(made_up_question()), 0)
+for _ in range(2):
+    search.search(16)
+print(*(len(f.signatures) for f in vars(give_way).values() if hasattr(f, "signatures")))
+"""
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment)
+    counts = done.stdout.split()
+    assert len(counts) >= 15
+    assert set(counts) == {"1"}
 
 
 def test_warm_kernels_load_quickly() -> None:

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -17,7 +13,7 @@ from gangfit.solver.covering import Covering
 from gangfit.solver.highs import Highs
 from gangfit.solver.linear_form import Form, linear_form
 from gangfit.solver.rehearsal import made_up_question
-from gangfit.solver.victim_search import LARGEST, NONE, VictimSearch
+from gangfit.solver.victim_search import LARGEST, VictimSearch
 
 ROUNDS = [seed for seed in range(60) if 2 <= len(solutions(linear_form(racks(seed)))) <= 3000]
 FORMS = [(f"racks-{seed}", linear_form(racks(seed))) for seed in range(60)]
@@ -53,9 +49,7 @@ class TestVictimSearch:
             if best.values is None:
                 continue
             found += 1
-            assert (best.value, tuple(best.values.astype(int).tolist())) in every or (
-                best.value >= min(cost for cost, _ in every) and form.whole(best.values) is not None
-            ), name
+            assert (best.value, tuple(best.values.astype(int).tolist())) in every, name
             least += best.value == min(cost for cost, _ in every)
         solvable = sum(bool(solutions(form)) for _, form in FORMS)
         assert solvable >= 100
@@ -105,9 +99,10 @@ class TestVictimSearch:
 
     def test_columns_of_one_value(self) -> None:
         """A victim that is out, one that leaves anyway, a gang that has its domain."""
+        asked = found = 0
         for seed in ROUNDS[:30]:
             form = linear_form(racks(seed))
-            for cost, values in solutions(form)[:5]:
+            for _, values in solutions(form)[:5]:
                 priced = np.flatnonzero(form.cost > 0)[:2]
                 y = np.flatnonzero(form.cost == 0)[:1]
                 lower, upper = form.lower.copy(), form.upper.copy()
@@ -120,17 +115,18 @@ class TestVictimSearch:
                 search.search(99)
                 search.search(200)
                 best = search.best
+                asked += 1
                 if best.values is not None:
-                    assert min(c for c, _ in solutions(narrow)) <= best.value, seed
-                    assert (best.values[[*priced, *y]] == np.array(values)[[*priced, *y]]).all()
-                else:
-                    assert cost >= 0
+                    found += 1
+                    assert (best.value, tuple(best.values.astype(int).tolist())) in solutions(narrow), seed
+        assert asked >= 100
+        assert found >= 0.95 * asked
 
 
 class TestCovering:
     def test_other_rows_are_not_read(self) -> None:
-        """A budget on victims; a victim that may leave only if another does; a count that nobody chooses."""
-        for odd in range(3):
+        """A budget on victims; a victim that may leave only if another does; a count nobody chooses; none of them."""
+        for odd in range(4):
             model = cp_model.CpModel()
             a, b = (model.new_bool_var("") for _ in range(2))
             free = model.new_int_var(0, 3, "")
@@ -145,7 +141,7 @@ class TestCovering:
             form = linear_form(model)
             if odd != 2:
                 form = replace(form, upper=np.where(form.cost > 0, form.upper, form.lower))
-            assert Covering.of_form(form) is None
+            assert (Covering.of_form(form) is None) == (odd < 3), odd
 
     def test_rows_on_domains_without_victims_are_kept(self) -> None:
         """y₀ + y₁ ≤ 1 on a rack where nobody leaves looks like a choice and is none."""
@@ -187,31 +183,3 @@ def test_ends_by_patience_and_when_nobody_needs_it() -> None:
     fresh = search_of(form)
     assert fresh.run(idle, 1.0).value == np.inf
     assert fresh.iterations == 0
-    assert NONE > LARGEST
-
-
-SCRIPT = """
-import warnings
-warnings.simplefilter("error")
-from gangfit.solver.covering import Covering
-from gangfit.solver.linear_form import linear_form
-from gangfit.solver.victim_search import VictimSearch
-from small_forms import racks, shared
-for form in [linear_form(racks(5)), linear_form(racks(8)), *(shared(seed) for seed in range(10))]:
-    search = VictimSearch(Covering.of_form(form), 5)
-    search.search(99)
-    search.search(60)
-    best = search.best
-    print(best.value, None if best.values is None else best.values.tolist())
-"""
-
-
-def test_compiled_equals_interpreted() -> None:
-    def output(**more: str) -> str:
-        environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1] / "generators"), **more}
-        command = [sys.executable, "-c", SCRIPT]
-        return subprocess.run(command, capture_output=True, text=True, check=True, env=environment).stdout
-
-    compiled = output()
-    assert compiled.count("\n") >= 10
-    assert compiled == output(NUMBA_DISABLE_JIT="1")
