@@ -140,7 +140,8 @@ class Offers:
         # All victims together free one slot more, fewer of them none.
         whole = most == base + 1 and all(less == base for less in without.values())
         offered = joint.model.new_int_var(count * base, count * most, IMPLIED if whole else "")
-        for r, size in limited if bundle else ():
+        # Rows of one victim each imply those of all together where none but all frees anything.
+        for r, size in limited if bundle and not whole else ():
             if slots({**full, r: free[r]}) < most:
                 parts = [count * amounts[r] * joint.leaves(v) for v, amounts in held.items() if r in amounts]
                 joint.model.add(size * offered <= count * free[r] + Sum(parts))

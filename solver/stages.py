@@ -28,8 +28,15 @@ KERNEL_SHARE = 0.25
 KERNEL_GAP = 1e-3
 START_SHARE = 0.1
 """Most of the remaining time for making a hint whole."""
-SEARCH_SHARE = 0.05, 0.2
-"""Most of the remaining time for local search before branch and bound, and before or beside the stages."""
+SEARCH_SHARE = 0.05, 0.25
+"""Most of the remaining time for local search before branch and bound, and before probing."""
+TURN = 4_000
+"""Iterations of local search between two turns of branch and bound on who gives way."""
+TURN_SHARE = 0.25
+"""Most of the time for both that one of these may take."""
+TURN_GAP = 1e-4
+WIDE = 0.5
+"""Share of the columns that probing left open from which on branch and bound on those promises no more than on all."""
 PLAIN_SHARE = 0.3
 """Most of the remaining time for branch and bound on all of a model before the stages."""
 RACED = 1_500
@@ -56,7 +63,7 @@ def staged(form: Form, highs: Highs, relaxation: Relaxation) -> Found:
     That on all of the form if it is likely to be quick, else on small models, then on all that may matter; a large form
     is split between two threads, where there are two.
     """
-    search = VictimSearch.of(form, highs) if len(form.cost) > RACED else None
+    search = VictimSearch.of(form, highs, relaxation) if len(form.cost) > RACED else None
     best = highs.met(Found() if search is None else search.run(highs, SEARCH_SHARE[0]))
     priced = form.cost > 0
     if form.hint is not None and best.value > highs.known:
@@ -107,15 +114,36 @@ def _narrowed(form: Form, highs: Highs, relaxation: Relaxation, best: Found, sea
     """Where gangs choose domains, probing finds the small models, else reduced costs do. Local search goes on first."""
     if highs.settled(best) or highs.left <= 0:
         return best
-    found = Found() if search is None else search.run(highs, SEARCH_SHARE[1])
-    best = highs.met(best.better(found))
+    if search is not None:
+        best = _improved(form, highs, best, search, SEARCH_SHARE[1])
     if highs.settled(best) or highs.left <= 0:
         return best
     value = min(best.value, highs.known)
     probing = Probing(form, highs, value, relaxation.basis) if math.isfinite(value) else None
     if probing is not None and probing.alive and probing.choices:
-        return _probed(highs, best, probing, dive=found.values is None)
+        return _probed(form, highs, best, probing, search)
     return _kernels(form, highs, relaxation, best)
+
+
+def _improved(form: Form, highs: Highs, best: Found, search: VictimSearch, share: float) -> Found:
+    """Local search and branch and bound by turns for a share of the remaining time, or until search has nothing better.
+
+    Branch and bound finds the best victims for the options that are taken, which search only comes near to; search goes
+    on from there.
+    """
+    here = replace(highs, deadline=min(highs.deadline, time.monotonic() + share * highs.left))
+    options, taken = search.covering.options, np.zeros(0)
+    while not here.settled(best) and here.left > 0 and not search.exhausted:
+        if best.values is not None and not np.array_equal(taken, best.values[options]):
+            taken = best.values[options]
+            lower, upper = form.lower.copy(), form.upper.copy()
+            lower[options] = upper[options] = taken
+            found = here.run(replace(form, lower=lower, upper=upper), TURN_SHARE, TURN_GAP, best.values)
+            if found.values is not None and found.value < best.value:
+                search.adopt(found.values)
+            best = here.met(best.better(Found(values=found.values, value=found.value)))
+        best = here.met(best.better(search.run(here, 1.0, TURN)))
+    return best
 
 
 def _fewer(form: Form, highs: Highs, row: int, best: Found) -> Found:
@@ -157,8 +185,12 @@ def _in_budget(form: Form, highs: Highs, budget: float) -> Found:
     return Found(infeasible=settled)
 
 
-def _probed(highs: Highs, best: Found, probing: Probing, dive: bool) -> Found:
-    """Probing, the cheapest options alone (`dive`), probing again, what is left. Bounds found go with the answer."""
+def _probed(form: Form, highs: Highs, best: Found, probing: Probing, search: VictimSearch | None) -> Found:
+    """Probing, the cheapest options alone, probing again, what is left. Bounds found go with the answer.
+
+    Where local search finds solutions there is no need of the second; it also goes on if probing leaves most open.
+    """
+    dive = search is None or search.best.values is None
     for stage in range(2) if dive else (1,):
         probing.run(PROBING_SHARE[stage] * highs.left)
         best = highs.met(best.better(Found(bound=probing.bound)))
@@ -170,7 +202,13 @@ def _probed(highs: Highs, best: Found, probing: Probing, dive: bool) -> Found:
     best.within = probing.lower, probing.upper, probing.value
     if highs.settled(best) or highs.left <= 0:
         return best
-    last = highs.run(probing.within(best.values), 1.0, 0.0, best.values)
+    left = probing.within(best.values)
+    if search is not None and not dive and (left.upper > left.lower).sum() > WIDE * (form.upper > form.lower).sum():
+        best = replace(_improved(form, highs, best, search, 1.0), within=best.within)
+        if highs.settled(best) or highs.left <= 0:
+            return best
+        left = probing.within(best.values)
+    last = highs.run(left, 1.0, 0.0, best.values)
     if last.infeasible:
         # Only what is worse than the best was left out.
         return best

@@ -2,8 +2,10 @@
 
 Schrimpf et al., "Record Breaking Optimization Results Using the Ruin and Recreate Principle" (2000). A gang's option
 costs what the victims cost that leave for it beside those who leave already: greedily by cost per slot, in single
-victims or in all who hold one more slot together, and whoever turns out needless stays. Every solution on the way keeps
-all rows. Arrays and their columns are described in `gangfit/solver/victim_search.py`.
+victims or in all who hold one more slot together, and whoever turns out needless stays. Where victims and options are
+compared, a victim's rank stands for its cost: less for one that the linear relaxation lets leave, as that sees all
+rows at once. Every solution on the way keeps all rows. Arrays and their columns are described in
+`gangfit/solver/victim_search.py`.
 """
 
 import numpy as np
@@ -12,11 +14,11 @@ from numba import njit
 # Lists: row of `start`; list a of kind k is index[start[k, a] : start[k, a + 1]], with coefficients in `value`.
 NEEDS, HELPS, LIMITS, GAINS, FREES, MEMBERS, SLOTS, ASKS, OPTIONS = 0, 1, 2, 3, 4, 5, 6, 7, 8
 # Columns of `victim`, `limit`, `slot`, `row`, `option`, `unit`.
-COST, GONE, TABU, BEST, KEPT = 0, 1, 2, 3, 4
-ROOM, NEED, OF, KEPT_ROOM = 0, 1, 2, 3
-MOST, LEVEL, KEPT_LEVEL, TOUCHED, KEPT_TOUCHED, ALONE = 0, 1, 2, 3, 4, 5
-HAVE, KEPT_HAVE = 0, 1
-CEILING, COUNT, KEPT_COUNT = 0, 1, 2
+COST, GONE, TABU, BEST, KEPT, RANK = 0, 1, 2, 3, 4, 5
+ROOM, NEED, OF = 0, 1, 2
+MOST, LEVEL, CHANGES, PRICED_AT, PRICE, MORE = 0, 1, 2, 3, 4, 5
+HAVE, ASIDE = 0, 1
+CEILING, COUNT = 0, 1
 CHOICE, AT, BEST_AT, KEPT_AT = 0, 1, 2, 3
 # Rows of `scratch`, entries of `control`.
 LOG, LEAST_LOG, PICKS, TAKEN, ORDER, LACK = 0, 1, 2, 3, 4, 5
@@ -26,7 +28,7 @@ NOUGHT, ONE, MINUS, TWO, BIG = np.int64(0), np.int64(1), np.int64(-1), np.int64(
 # Options of a choice that are looked at: those that lack least, those that were cheapest on their own, any.
 NEAR, CHEAP, ANY = 6, 5, 4
 # Most gangs taken off at once, most victims that stay for the time being, per mille by which costs are blurred.
-RUINED, STAYING, BLUR = np.int64(4), np.int64(2), np.int64(300)
+RUINED, STAYING, BLUR = np.int64(7), np.int64(2), np.int64(300)
 # Per 100,000 above the record that a solution may be.
 ABOVE = np.int64(2000)
 
@@ -53,7 +55,7 @@ def _move(v, sign, start, index, value, victim, limit, slot, row):
         p = index[x]
         limit[p, ROOM] += sign * value[x]
         i = limit[p, OF]
-        slot[i, TOUCHED] += sign
+        slot[i, CHANGES] += 1
         new = slot[i, MOST]
         for z in range(start[LIMITS, i], start[LIMITS, i + 1]):
             q = index[z]
@@ -89,7 +91,7 @@ def _room_with(p, count, start, index, value, limit, scratch):
 
 @njit(cache=True, nogil=True, error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True)
 def _together(i, start, index, value, victim, limit, slot, scratch):
-    """Who leaves for one more of a slot, in PICKS: how many, and what they cost; BIG: it can't be had."""
+    """Who leaves for one more of a slot, in PICKS: how many, and their rank; BIG: it can't be had."""
     count, total = NOUGHT, NOUGHT
     for z in range(start[LIMITS, i], start[LIMITS, i + 1]):
         p = index[z]
@@ -100,7 +102,7 @@ def _together(i, start, index, value, victim, limit, slot, scratch):
                 v = index[x]
                 if victim[v, GONE] or victim[v, TABU]:
                     continue
-                rate = victim[v, COST] / min(value[x], lack)
+                rate = victim[v, RANK] / min(value[x], lack)
                 if rate < least:
                     taken = False
                     for c in range(count):
@@ -111,53 +113,64 @@ def _together(i, start, index, value, victim, limit, slot, scratch):
                 return 0, BIG
             scratch[PICKS, count] = best
             count += 1
-            total += victim[best, COST]
+            total += victim[best, RANK]
             lack -= got
     return count, total
 
 
 @njit(cache=True, nogil=True, error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True)
+def _price(i, start, index, value, victim, limit, slot, scratch):
+    """What those cost in rank who have to leave for one more of a slot, and how many more there are then."""
+    picks, slot[i, PRICE] = _together(i, start, index, value, victim, limit, slot, scratch)
+    new = slot[i, MOST]
+    for z in range(start[LIMITS, i], start[LIMITS, i + 1]):
+        p = index[z]
+        new = min(new, _room_with(p, picks, start, index, value, limit, scratch) // limit[p, NEED])
+    slot[i, MORE] = max(ONE, new - slot[i, LEVEL])
+    slot[i, PRICED_AT] = slot[i, CHANGES]
+
+
+@njit(cache=True, nogil=True, error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True)
 def _repair(r, most, blur, logged, start, index, value, victim, limit, slot, row, scratch, control):
-    """Victims leave until a row has what it asks: entries in LOG, and their cost; BIG: can't, or not up to `most`."""
+    """Victims leave until a row has what it asks: entries in LOG, and their rank; BIG: can't, or not up to `most`."""
     total = 0
     while row[r, HAVE] < 0:
         lack = -row[r, HAVE]
-        least, count = 1e300, 0
+        least, count = 1e300, NOUGHT
         for x in range(start[FREES, r], start[FREES, r + 1]):
             v = index[x]
-            if 1000 * (victim[v, COST] / value[x]) >= least:
+            if 1000 * (victim[v, RANK] / value[x]) >= least:
                 # Nobody after it is cheaper.
                 break
             if victim[v, GONE] or victim[v, TABU]:
                 continue
-            rate = victim[v, COST] / min(value[x], lack) * _blurred(control, blur)
+            rate = victim[v, RANK] / min(value[x], lack) * _blurred(control, blur)
             if rate < least:
-                least, count = rate, 1
+                least, count = rate, ONE
                 scratch[TAKEN, 0] = v
+        group = MINUS
         for x in range(start[SLOTS, r], start[SLOTS, r + 1]):
             i = index[x]
-            missing = slot[i, MOST] - slot[i, LEVEL]
-            if missing <= 0:
+            if slot[i, LEVEL] >= slot[i, MOST]:
                 continue
-            if slot[i, TOUCHED] == 0 and 1000 * (slot[i, ALONE] / min(value[x] * missing, lack)) >= least:
+            if slot[i, PRICED_AT] != slot[i, CHANGES]:
+                _price(i, start, index, value, victim, limit, slot, scratch)
+            # A slot that can't be had is never the cheapest.
+            rate = slot[i, PRICE] / min(value[x] * slot[i, MORE], lack)
+            if 1000 * rate >= least:
                 continue
-            picks, cost = _together(i, start, index, value, victim, limit, slot, scratch)
-            if picks == 0 or 1000 * (cost / lack) >= least:
-                continue
-            new = slot[i, MOST]
-            for z in range(start[LIMITS, i], start[LIMITS, i + 1]):
-                p = index[z]
-                new = min(new, _room_with(p, picks, start, index, value, limit, scratch) // limit[p, NEED])
-            rate = cost / min(value[x] * (new - slot[i, LEVEL]), lack) * _blurred(control, blur)
+            rate *= _blurred(control, blur)
             if rate < least:
-                least, count = rate, picks
-                for k in range(picks):
-                    scratch[TAKEN, k] = scratch[PICKS, k]
+                least, group = rate, i
+        if group >= 0:
+            count, _ = _together(group, start, index, value, victim, limit, slot, scratch)
+            for k in range(count):
+                scratch[TAKEN, k] = scratch[PICKS, k]
         if count == 0:
             return logged, BIG
         for k in range(count):
             v = scratch[TAKEN, k]
-            total += victim[v, COST]
+            total += victim[v, RANK]
             _move(v, ONE, start, index, value, victim, limit, slot, row)
             scratch[LOG, logged] = v
             logged += 1
@@ -167,28 +180,64 @@ def _repair(r, most, blur, logged, start, index, value, victim, limit, slot, row
 
 
 @njit(cache=True, nogil=True, error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True)
-def _spared(y, logged, start, index, value, victim, limit, slot, row, scratch):
-    """Of those who left for an option the needless ones stay, the dearest first: entries in LOG, cost saved."""
-    saved = 0
-    while True:
-        dear, where = -1, -1
-        for k in range(logged):
-            v = scratch[LOG, k]
-            if victim[v, COST] <= dear:
-                continue
-            _move(v, MINUS, start, index, value, victim, limit, slot, row)
-            enough = True
-            for z in range(start[ASKS, y], start[ASKS, y + 1]):
-                enough = enough and row[index[z], HAVE] >= 0
+def _needed(v, start, index, value, limit, slot, row):
+    """Whether a row would lack slots if a victim stayed after all: a quick look, place by place."""
+    for x in range(start[HELPS, v], start[HELPS, v + 1]):
+        if row[index[x], HAVE] < value[x] and not row[index[x], ASIDE]:
+            return True
+    for x in range(start[NEEDS, v], start[NEEDS, v + 1]):
+        p = index[x]
+        i = limit[p, OF]
+        fewer = slot[i, LEVEL] - (limit[p, ROOM] - value[x]) // limit[p, NEED]
+        if fewer > 0:
+            for z in range(start[GAINS, i], start[GAINS, i + 1]):
+                if row[index[z], HAVE] < fewer * value[z] and not row[index[z], ASIDE]:
+                    return True
+    return False
+
+
+@njit(cache=True, nogil=True, error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True)
+def _stays(v, start, index, value, victim, limit, slot, row):
+    """A needless victim stays after all; whether it is one. No row may lack anything then, but those set aside."""
+    if _needed(v, start, index, value, limit, slot, row):
+        return False
+    _move(v, MINUS, start, index, value, victim, limit, slot, row)
+    for x in range(start[HELPS, v], start[HELPS, v + 1]):
+        if row[index[x], HAVE] < 0 and not row[index[x], ASIDE]:
             _move(v, ONE, start, index, value, victim, limit, slot, row)
-            if enough:
-                dear, where = victim[v, COST], k
-        if where < 0:
-            return logged, saved
-        _move(scratch[LOG, where], MINUS, start, index, value, victim, limit, slot, row)
-        saved += dear
-        logged -= 1
-        scratch[LOG, where] = scratch[LOG, logged]
+            return False
+    for x in range(start[NEEDS, v], start[NEEDS, v + 1]):
+        i = limit[index[x], OF]
+        for z in range(start[GAINS, i], start[GAINS, i + 1]):
+            if row[index[z], HAVE] < 0 and not row[index[z], ASIDE]:
+                _move(v, ONE, start, index, value, victim, limit, slot, row)
+                return False
+    return True
+
+
+@njit(cache=True, nogil=True, error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True)
+def _spared(logged, start, index, value, victim, limit, slot, row, scratch):
+    """Of those who left for an option the needless ones stay, the dearest first: entries in LOG, rank saved.
+
+    Rows that lack something still don't count. Once is enough: who is needed while others leave is when fewer do.
+    """
+    for r in range(len(row)):
+        row[r, ASIDE] = row[r, HAVE] < 0
+    for k in range(1, logged):
+        v, j = scratch[LOG, k], k
+        while j > 0 and victim[scratch[LOG, j - 1], RANK] < victim[v, RANK]:
+            scratch[LOG, j] = scratch[LOG, j - 1]
+            j -= 1
+        scratch[LOG, j] = v
+    saved, kept = 0, NOUGHT
+    for k in range(logged):
+        v = scratch[LOG, k]
+        if _stays(v, start, index, value, victim, limit, slot, row):
+            saved += victim[v, RANK]
+        else:
+            scratch[LOG, kept] = v
+            kept += 1
+    return kept, saved
 
 
 @njit(cache=True, nogil=True, error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True)
@@ -245,7 +294,7 @@ def _insert(g, every, blur, start, index, value, victim, limit, slot, row, optio
                 )
                 total = min(BIG, total + cost)
         if total < BIG:
-            logged, saved = _spared(y, logged, start, index, value, victim, limit, slot, row, scratch)
+            logged, saved = _spared(logged, start, index, value, victim, limit, slot, row, scratch)
             total -= saved
         if every:
             value[x] = total
@@ -271,6 +320,8 @@ def _insert(g, every, blur, start, index, value, victim, limit, slot, row, optio
 def _fill(blur, start, index, value, victim, limit, slot, row, scratch, control):
     """Victims leave until every row has what it asks; false if that can't be."""
     for r in range(len(row)):
+        if row[r, HAVE] >= 0:
+            continue
         _, cost = _repair(r, BIG, blur, NOUGHT, start, index, value, victim, limit, slot, row, scratch, control)
         if cost == BIG:
             return False
@@ -280,6 +331,7 @@ def _fill(blur, start, index, value, victim, limit, slot, row, scratch, control)
 @njit(cache=True, nogil=True, error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True)
 def _trim(blur, start, index, value, victim, limit, slot, row, scratch, control):
     """Whoever is needless stays, the dearest first; the cost of the others."""
+    row[:, ASIDE] = 0
     gone = NOUGHT
     for v in range(len(victim)):
         if victim[v, GONE]:
@@ -289,44 +341,33 @@ def _trim(blur, start, index, value, victim, limit, slot, row, scratch, control)
     total = 0
     for k in scratch[LOG, :gone].argsort(kind="mergesort"):
         v = scratch[ORDER, k]
-        _move(v, MINUS, start, index, value, victim, limit, slot, row)
-        enough = True
-        for x in range(start[HELPS, v], start[HELPS, v + 1]):
-            enough = enough and row[index[x], HAVE] >= 0
-        for x in range(start[NEEDS, v], start[NEEDS, v + 1]):
-            if not enough:
-                break
-            i = limit[index[x], OF]
-            for z in range(start[GAINS, i], start[GAINS, i + 1]):
-                enough = enough and row[index[z], HAVE] >= 0
-        if not enough:
-            _move(v, ONE, start, index, value, victim, limit, slot, row)
-            total += victim[v, COST]
+        if _stays(v, start, index, value, victim, limit, slot, row):
+            continue
+        total += victim[v, COST]
     return total
 
 
 @njit(cache=True, nogil=True, error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True)
-def _keep(victim, limit, slot, row, option, unit):
+def _keep(victim, unit):
     """This is where the next iteration begins."""
-    victim[:, KEPT] = victim[:, GONE]
-    limit[:, KEPT_ROOM] = limit[:, ROOM]
-    slot[:, KEPT_LEVEL] = slot[:, LEVEL]
-    slot[:, KEPT_TOUCHED] = slot[:, TOUCHED]
-    row[:, KEPT_HAVE] = row[:, HAVE]
-    option[:, KEPT_COUNT] = option[:, COUNT]
-    unit[:, KEPT_AT] = unit[:, AT]
+    for v in range(len(victim)):
+        victim[v, KEPT] = victim[v, GONE]
+    for g in range(len(unit)):
+        unit[g, KEPT_AT] = unit[g, AT]
 
 
 @njit(cache=True, nogil=True, error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True)
-def _back(victim, limit, slot, row, option, unit):
+def _back(start, index, value, victim, limit, slot, row, option, unit):
     """As it was before the iteration."""
-    victim[:, GONE] = victim[:, KEPT]
-    limit[:, ROOM] = limit[:, KEPT_ROOM]
-    slot[:, LEVEL] = slot[:, KEPT_LEVEL]
-    slot[:, TOUCHED] = slot[:, KEPT_TOUCHED]
-    row[:, HAVE] = row[:, KEPT_HAVE]
-    option[:, COUNT] = option[:, KEPT_COUNT]
-    unit[:, AT] = unit[:, KEPT_AT]
+    for v in range(len(victim)):
+        if victim[v, GONE] != victim[v, KEPT]:
+            _move(v, ONE if victim[v, KEPT] else MINUS, start, index, value, victim, limit, slot, row)
+    for g in range(len(unit)):
+        if unit[g, AT] != unit[g, KEPT_AT]:
+            if unit[g, AT] >= 0:
+                _sit(unit[g, AT], MINUS, start, index, value, row, option)
+            unit[g, AT] = unit[g, KEPT_AT]
+            _sit(unit[g, AT], ONE, start, index, value, row, option)
 
 
 @njit(cache=True, nogil=True, error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True)
@@ -342,10 +383,6 @@ def _first(gangs, start, index, value, victim, limit, slot, row, option, unit, s
 
     Options are ranked by their costs.
     """
-    if control[PLACED] == 0:
-        for i in range(len(slot)):
-            if slot[i, LEVEL] < slot[i, MOST]:
-                _, slot[i, ALONE] = _together(i, start, index, value, victim, limit, slot, scratch)
     for _ in range(min(gangs, len(unit) - control[PLACED])):
         g = control[PLACED]
         if not _insert(g, ONE, NOUGHT, start, index, value, victim, limit, slot, row, option, unit, scratch, control):
@@ -401,6 +438,16 @@ def _recreate(start, index, value, victim, limit, slot, row, option, unit, scrat
     return _trim(NOUGHT, start, index, value, victim, limit, slot, row, scratch, control)
 
 
+@njit(cache=True, nogil=True, error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True)
+def _released(start, index, victim, limit, slot):
+    """Everybody may leave again."""
+    for v in range(len(victim)):
+        if victim[v, TABU]:
+            victim[v, TABU] = 0
+            for x in range(start[NEEDS, v], start[NEEDS, v + 1]):
+                slot[limit[index[x], OF], CHANGES] += 1
+
+
 @njit(cache=True, nogil=True, error_model="numpy")
 def give_way(iterations, start, index, value, victim, limit, slot, row, option, unit, scratch, control):
     """So many iterations, or gangs of a first solution while there is none. `control`: as it is now, the record."""
@@ -411,10 +458,10 @@ def give_way(iterations, start, index, value, victim, limit, slot, row, option, 
             _record(victim, unit)
         return
     for _ in range(iterations):
-        _keep(victim, limit, slot, row, option, unit)
+        _keep(victim, unit)
         _ruin(start, index, value, victim, limit, slot, row, option, unit, scratch, control)
         new = _recreate(start, index, value, victim, limit, slot, row, option, unit, scratch, control)
-        victim[:, TABU] = 0
+        _released(start, index, victim, limit, slot)
         if new < control[RECORD]:
             control[RECORD] = new
             _record(victim, unit)
@@ -422,4 +469,4 @@ def give_way(iterations, start, index, value, victim, limit, slot, row, option, 
         if new <= control[NOW] or new <= control[RECORD] + above:
             control[NOW] = new
         else:
-            _back(victim, limit, slot, row, option, unit)
+            _back(start, index, value, victim, limit, slot, row, option, unit)

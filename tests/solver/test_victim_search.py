@@ -9,8 +9,9 @@ import pytest
 from ortools.sat.python import cp_model
 from small_forms import highs_for, racks, shared, solutions
 
+from gangfit.solver import stages, victim_search
 from gangfit.solver.covering import Covering
-from gangfit.solver.highs import Highs
+from gangfit.solver.highs import Found, Highs, Relaxation
 from gangfit.solver.linear_form import Form, linear_form
 from gangfit.solver.rehearsal import made_up_question
 from gangfit.solver.victim_search import LARGEST, VictimSearch
@@ -84,6 +85,90 @@ class TestVictimSearch:
             assert (one.best.values is None) == (other.best.values is None)
             if one.best.values is not None and other.best.values is not None:
                 assert (one.best.values == other.best.values).all()
+
+    def test_goes_on_from_any_solution(self) -> None:
+        """What the arrays then say is what they would after moves that lead there, and the record never gets worse."""
+        adopted = 0
+        for name, form in FORMS:
+            every = sorted(solutions(form))
+            search = search_of(form)
+            search.search(99)
+            if not every or search.best.values is None:
+                continue
+            cost, values = every[len(name) * 7 % len(every)]
+            record = search.best.value
+            search.adopt(np.array(values, dtype=np.float64))
+            covering = search.covering
+            assert search.best.value == min(record, cost), name
+            assert (search._slot[:, 1] == covering.most(search._limit[:, 0])).all(), name
+            assert (search._row[:, 0] >= 0).all(), name
+            for _ in range(3):
+                search.search(16)
+            assert (search._row[:, 0] >= 0).all(), name
+            best = search.best
+            assert best.values is not None
+            assert (best.value, tuple(best.values.astype(int).tolist())) in every, name
+            assert best.value <= min(record, cost), name
+            adopted += 1
+        assert adopted >= 100
+
+    def test_a_solution_adopted_before_the_first_is_ignored(self) -> None:
+        search = search_of(made_up_question())
+        search.adopt(np.array([0, 0, 1, 0, 0, 1], dtype=np.float64))
+        assert search.best.values is None
+        search.search(1)
+        assert search.best.value == 5
+
+    def test_any_relaxation_will_do(self) -> None:
+        """Ranks lead search, they decide nothing: solutions alone, and the least of most forms."""
+        rng = np.random.default_rng(5)
+        least = found = 0
+        for name, form in FORMS[::2]:
+            covering = Covering.of_form(form)
+            assert covering is not None
+            search = VictimSearch(covering, 0, rng.uniform(-0.5, 1.5, len(form.cost)))
+            search.search(99)
+            for _ in range(20):
+                search.search(16)
+            best = search.best
+            if best.values is not None:
+                every = solutions(form)
+                assert (best.value, tuple(best.values.astype(int).tolist())) in every, name
+                found += 1
+                least += best.value == min(cost for cost, _ in every)
+        assert found >= 50
+        assert least >= 0.95 * found
+
+    def test_the_relaxation_leads(self) -> None:
+        """Of two victims that cost nearly the same the one that leaves in the relaxation has the lower rank."""
+        model = cp_model.CpModel()
+        a, b = (model.new_bool_var("") for _ in range(2))
+        model.add(a + b >= 1)
+        model.minimize(10 * a + 11 * b)
+        covering = Covering.of_form(linear_form(model))
+        assert covering is not None
+        led = VictimSearch(covering, 0, np.array([0.0, 1.0]))
+        led.search(1)
+        assert led.best.value == 11
+        unled = VictimSearch(covering, 0)
+        unled.search(1)
+        assert unled.best.value == 10
+
+    def test_ends_once_nothing_better_turns_up(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(victim_search, "PATIENCE", 64)
+        form = linear_form(racks(ROUNDS[0]))
+        search = search_of(form)
+        search.run(highs_for(form), 1.0, 32)
+        assert search.iterations == 32
+        assert not search.exhausted
+        search.run(highs_for(form), 1.0)
+        assert search.exhausted
+        ended = search.iterations
+        assert search.run(highs_for(form), 1.0).value == search.best.value
+        assert search.iterations == ended
+        worst = max(solutions(form))
+        search.adopt(np.array(worst[1], dtype=np.float64))
+        assert search.exhausted
 
     def test_of_equal_losses_fewer_victims(self) -> None:
         """Two of 3 or one of 6: the one."""
@@ -166,18 +251,57 @@ class TestCovering:
         assert covering is not None
         with pytest.raises(ValueError, match="at most"):
             VictimSearch(covering, 0)
-        assert VictimSearch.of(huge, highs_for(huge)) is None
+        highs = highs_for(huge)
+        relaxation = highs.relaxation(form)
+        assert isinstance(relaxation, Relaxation)
+        assert VictimSearch.of(huge, highs, relaxation) is None
         dear = replace(form, cost=form.cost * (LARGEST // 16))
         search = search_of(dear)
         search.search(99)
         assert search.best.value == 5 * (LARGEST // 16)
 
 
+def test_who_leaves_is_the_best_for_the_options_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Search and branch and bound by turns: no better victims for the same options, whatever search left undone."""
+    monkeypatch.setattr(victim_search, "PATIENCE", 64)
+    monkeypatch.setattr(stages, "TURN", 16)
+    asked = 0
+    for name, form in FORMS[::4]:
+        every = solutions(form)
+        search, highs = search_of(form), highs_for(form)
+        if not every:
+            continue
+        found = stages._improved(form, highs, highs.met(search.run(highs, 1.0, 1)), search, 1.0)
+        if found.values is None:
+            continue
+        options = search.covering.options
+        same = [cost for cost, values in every if np.array_equal(np.array(values)[options], found.values[options])]
+        assert found.value == min(same), name
+        assert found.value <= search.best.value, name
+        assert highs.shared.best.value == found.value, name
+        asked += 1
+    assert asked >= 30
+
+
+def test_victims_that_search_missed_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """From the dear victim, with search at a standstill: branch and bound finds the cheap ones, search adopts them."""
+    form = made_up_question()
+    search, highs = search_of(form), highs_for(form)
+    search.search(1)
+    dear = np.array([1, 1, 1, 1, 1, 0], dtype=np.float64)
+    monkeypatch.setattr(VictimSearch, "run", lambda self, *_: self.best)
+    monkeypatch.setattr(VictimSearch, "exhausted", property(lambda self: self.best.value == 5))
+    search._control[2] = victim_search.NONE
+    found = stages._improved(form, highs, Found(values=dear, value=11.0), search, 1.0)
+    assert found.value == 5
+    assert search.best.value == 5
+
+
 def test_ends_by_patience_and_when_nobody_needs_it() -> None:
     form = made_up_question()
     search = search_of(form)
     assert search.run(highs_for(form), 1.0).value == 5
-    assert 1000 <= search.iterations <= 4000
+    assert victim_search.PATIENCE <= search.iterations <= 4 * victim_search.PATIENCE
     idle: Highs = highs_for(form)
     idle.done.set()
     fresh = search_of(form)
