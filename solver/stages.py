@@ -100,7 +100,7 @@ def _raced(form: Form, highs: Highs, relaxation: Relaxation, best: Found, search
 
     def stages(idle: threading.Event) -> None:
         nonlocal found
-        found = _narrowed(form, replace(highs, done=idle), relaxation, found, search)
+        found = _narrowed(form, replace(highs, done=idle), relaxation, found, search, beside=True)
 
     start = found.values
     both(stages, lambda done: replace(highs, done=done).exchange(form, start), highs.budget)
@@ -110,18 +110,25 @@ def _raced(form: Form, highs: Highs, relaxation: Relaxation, best: Found, search
     return replace(best, within=found.within)
 
 
-def _narrowed(form: Form, highs: Highs, relaxation: Relaxation, best: Found, search: VictimSearch | None) -> Found:
-    """Where gangs choose domains, probing finds the small models, else reduced costs do. Local search goes on first."""
+def _narrowed(
+    form: Form, highs: Highs, relaxation: Relaxation, best: Found, search: VictimSearch | None, beside: bool = False
+) -> Found:
+    """Where gangs choose domains, probing finds the small models, else reduced costs do. Local search goes on first.
+
+    With branch and bound on all of the form `beside` it, it is there for solutions and takes its time over search.
+    """
     if highs.settled(best) or highs.left <= 0:
         return best
-    if search is not None:
+    if search is not None and beside:
         best = _improved(form, highs, best, search, SEARCH_SHARE[1])
+    elif search is not None:
+        best = highs.met(best.better(search.run(highs, SEARCH_SHARE[1], TURN)))
     if highs.settled(best) or highs.left <= 0:
         return best
     value = min(best.value, highs.known)
     probing = Probing(form, highs, value, relaxation.basis) if math.isfinite(value) else None
     if probing is not None and probing.alive and probing.choices:
-        return _probed(form, highs, best, probing, search)
+        return _probed(form, highs, best, probing, search, beside)
     return _kernels(form, highs, relaxation, best)
 
 
@@ -185,7 +192,9 @@ def _in_budget(form: Form, highs: Highs, budget: float) -> Found:
     return Found(infeasible=settled)
 
 
-def _probed(form: Form, highs: Highs, best: Found, probing: Probing, search: VictimSearch | None) -> Found:
+def _probed(
+    form: Form, highs: Highs, best: Found, probing: Probing, search: VictimSearch | None, beside: bool
+) -> Found:
     """Probing, the cheapest options alone, probing again, what is left. Bounds found go with the answer.
 
     Where local search finds solutions there is no need of the second; it also goes on if probing leaves most open.
@@ -203,7 +212,8 @@ def _probed(form: Form, highs: Highs, best: Found, probing: Probing, search: Vic
     if highs.settled(best) or highs.left <= 0:
         return best
     left = probing.within(best.values)
-    if search is not None and not dive and (left.upper > left.lower).sum() > WIDE * (form.upper > form.lower).sum():
+    wide = (left.upper > left.lower).sum() > WIDE * (form.upper > form.lower).sum()
+    if search is not None and beside and not dive and wide:
         best = replace(_improved(form, highs, best, search, 1.0), within=best.within)
         if highs.settled(best) or highs.left <= 0:
             return best
