@@ -26,7 +26,7 @@ from gangfit.solver.linear_form import linear_form
 from gangfit.solver.mip import run_mip
 from gangfit.solver.needed_rows import victim_needed
 from gangfit.solver.oracle import fits, lawful
-from gangfit.solver.problem import Problem, encode
+from gangfit.solver.problem import UNLIMITED, Problem, encode
 from gangfit.solver.refusals import Refusals
 from gangfit.solver.rights import Right, attainable, claimable, given_back, rights
 from gangfit.solver.slots import Slots
@@ -132,6 +132,43 @@ class TestNeededRows:
                             excluded += not verdict(model.model)
         assert allowed >= 20
         assert excluded >= 20, (allowed, excluded)
+
+
+def test_rows_of_each_imply_those_of_all_together() -> None:
+    """Slots that need all victims of a node: with anybody gone in part, no more room is used than there would be."""
+    rng, checked = np.random.default_rng(3), 0
+    for seed in range(1000):
+        problem = encode(contested_round(seed, running=9, pending=3))
+        reach, gangs = range(len(problem.victims.gangs)), list(range(problem.waiting))
+        budget = Budget(problem.snapshot.policy)
+        if (
+            fits(problem, gangs, budget).verdict == "yes"
+            or fits(problem.without(reach), gangs, budget).verdict != "yes"
+        ):
+            continue
+        model = Slots(problem, gangs, [], only=reach, lawful=False)
+        form = model.linear()
+        rows = form.rows
+        for (k, bundle), offered in model._offers._known.items():
+            if not isinstance(offered, cp_model.IntVar) or not form.implied[offered.index] or not bundle:
+                continue
+            room, holders = model._offers._class(k)
+            count, column = model.classes[k].size, offered.index
+            away = rng.uniform(0, 1, len(form.cost)) ** 2
+            most = form.upper[column]
+            for row, upper in enumerate(rows.upper):
+                part = slice(rows.start[row], rows.start[row + 1])
+                terms = dict(zip(rows.index[part], rows.value[part], strict=True))
+                others = [x for x in terms if x != column]
+                limiting = column in terms and not form.implied[others].any()
+                if limiting and all(x in {e.index for e in model.evicted.values()} for x in others):
+                    most = min(most, (upper - sum(terms[x] * away[x] for x in others)) / terms[column])
+            for r, size in bundle:
+                if room[r] < UNLIMITED:
+                    freed = sum(amounts[r] * away[model.evicted[v].index] for v, amounts in holders)
+                    assert size * most <= count * (room[r] + freed) + 1e-6, (seed, k, bundle)
+                    checked += 1
+    assert checked >= 40, checked
 
 
 def test_greedy_takes_whom_the_rights_allow() -> None:
