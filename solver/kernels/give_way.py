@@ -155,7 +155,8 @@ def _repair(r, most, blur, logged, start, index, value, victim, limit, slot, row
                 continue
             if slot[i, PRICED_AT] != slot[i, CHANGES]:
                 _price(i, start, index, value, victim, limit, slot, scratch)
-            # A slot that can't be had is never the cheapest.
+            if slot[i, PRICE] == BIG:
+                continue
             rate = slot[i, PRICE] / min(value[x] * slot[i, MORE], lack)
             if 1000 * rate >= least:
                 continue

@@ -105,6 +105,12 @@ class TestVictimSearch:
             for _ in range(3):
                 search.search(16)
             assert (search._row[:, 0] >= 0).all(), name
+            # Moves and their undoing leave nothing behind.
+            had = search._row[:, 0].copy()
+            values = covering.values(search._victim[:, 1] > 0, search._unit[:, 1])
+            assert values is not None, name
+            search.adopt(values)
+            assert (search._row[:, 0] == had).all(), name
             best = search.best
             assert best.values is not None
             assert (best.value, tuple(best.values.astype(int).tolist())) in every, name
