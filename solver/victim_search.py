@@ -10,7 +10,7 @@ import time
 
 import numpy as np
 
-from gangfit.solver.arrays import IntArray
+from gangfit.solver.arrays import BoolArray, IntArray
 from gangfit.solver.covering import Covering, Entries
 from gangfit.solver.highs import Found, Highs, Relaxation
 from gangfit.solver.kernels import kernel, ready
@@ -52,21 +52,18 @@ class VictimSearch:
         self._victim[:, 5] = np.maximum(1, self._victim[:, 0] * (1 - FAVOUR * likely))
         self._limit: IntArray = np.zeros((len(covering.room), 3), dtype=np.int64)
         """(P, 3): room, what one of the slot takes of it, which slot."""
-        self._limit[:] = np.stack([covering.room, covering.need, covering.of], axis=1)
+        self._limit[:, 1:] = np.stack([covering.need, covering.of], axis=1)
         self._slot: IntArray = np.zeros((len(covering.slots), 6), dtype=np.int64)
         """(I, 6): most, how many there are; how often who holds one left or stayed, by now and when one more was priced
         last; its price then, and how many more that brings."""
         self._slot[:, 0] = covering.form.upper[covering.slots]
-        self._slot[:, 1] = covering.most(covering.room)
         self._slot[:, 3] = -1
         self._row: IntArray = np.zeros((len(covering.have), 2), dtype=np.int64)
         """(R, 2): what a demand has beyond what is asked of it; whether it doesn't count for now."""
-        slot, demand, offered = covering.offered
-        self._row[:, 0] = covering.have
-        np.add.at(self._row[:, 0], demand, offered * self._slot[slot, 1])
         self._option: IntArray = np.zeros((len(covering.options), 2), dtype=np.int64)
         """(Y, 2): most gangs, gangs."""
         self._option[:, 0] = covering.form.upper[covering.options]
+        self._stand(np.zeros(len(cost), dtype=np.bool_), np.zeros(len(covering.options), dtype=np.int64))
         counts = [choice.count for choice in covering.choices]
         self._unit: IntArray = np.full((sum(counts), 4), -1, dtype=np.int64)
         """(G, 4): choice of a gang, the option it takes; at the record, before the iteration."""
@@ -133,20 +130,7 @@ class VictimSearch:
         covering = self.covering
         taken = np.rint(values[covering.options] - covering.form.lower[covering.options]).astype(np.int64)
         leaving = values[covering.victims] > 0.5
-        self._victim[:, 1] = leaving
-        victim, limit, made = covering.made
-        self._limit[:, 0] = covering.room
-        np.add.at(self._limit[:, 0], limit, made * leaving[victim])
-        self._slot[:, 1] = covering.most(self._limit[:, 0])
-        self._slot[:, 2] += 1
-        self._row[:, 0] = covering.have
-        for (owner, demand, weight), many in (
-            (covering.offered, self._slot[:, 1]),
-            (covering.freed, leaving.astype(np.int64)),
-            (covering.asked, -taken),
-        ):
-            np.add.at(self._row[:, 0], demand, weight * many[owner])
-        self._option[:, 1] = taken
+        self._stand(leaving, taken)
         for number, choice in enumerate(covering.choices):
             options = np.array(choice.options)
             self._unit[self._unit[:, 0] == number, 1] = np.repeat(options, taken[options])
@@ -155,6 +139,23 @@ class VictimSearch:
             self._control[2] = self._control[1]
             self._since = 0
             self._victim[:, 3], self._unit[:, 2] = self._victim[:, 1], self._unit[:, 1]
+
+    def _stand(self, leaving: BoolArray, taken: IntArray) -> None:
+        """Room, slots and what demands have, with these victims gone and so many gangs in each option."""
+        self._victim[:, 1] = leaving
+        victim, limit, made = self.covering.made
+        self._limit[:, 0] = self.covering.room
+        np.add.at(self._limit[:, 0], limit, made * leaving[victim])
+        self._slot[:, 1] = self.covering.most(self._limit[:, 0])
+        self._slot[:, 2] += 1
+        self._row[:, 0] = self.covering.have
+        for (owner, demand, weight), many in (
+            (self.covering.offered, self._slot[:, 1]),
+            (self.covering.freed, leaving.astype(np.int64)),
+            (self.covering.asked, -taken),
+        ):
+            np.add.at(self._row[:, 0], demand, weight * many[owner])
+        self._option[:, 1] = taken
 
     @property
     def best(self) -> Found:
